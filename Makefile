@@ -1,0 +1,119 @@
+# The same entry points for people and for CI. `make help` lists them.
+#
+# Set-up is remembered by stamp files inside .venv, so a second run does none of it;
+# a changed lock file makes its stamp old and installs again.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Tests after lint, never beside it: both are heavy and the last output must be pytest's summary.
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+# The first Python that is new enough; override with `make PYTHON=/path/to/python`.
+ifndef PYTHON
+PYTHON := $(shell for candidate in python3.11 python3 python3.12 python3.13; do \
+	if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	then echo $$candidate; break; fi; done)
+endif
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := services shared muster loadtest tests
+RUN_STAMP := $(VENV)/run.stamp
+DEV_STAMP := $(VENV)/dev.stamp
+LOCK_STAMP := .venv-lock/lock.stamp
+# Byte code is compiled on first import: nobody needs all of a big client library up front.
+PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes
+COMPILE = .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
+	--generate-hashes --no-header --no-emit-index-url --no-emit-find-links
+
+ARGS ?=
+WORLD ?= examples/manifests
+# One file or folder of tests: make test T=tests/unit
+T ?= tests
+PYTEST_WORKERS ?= 2
+
+.PHONY: help run test check lint tidy format bench venv servers lock clean
+
+help: ## Show this list
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+
+run: $(RUN_STAMP) ## Set everything up and schedule the bundled example (WORLD=..., ARGS=...)
+	@$(BIN)/muster run $(WORLD) $(ARGS)
+
+test: $(DEV_STAMP) ## Run the tests, two workers (T=path, ARGS=..., PYTEST_WORKERS=...)
+	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(T) $(ARGS)
+
+check: lint test ## Format, lint, types, import contracts, then all tests (tidy tests among them)
+
+lint: $(DEV_STAMP) ## Everything of `check` except the tests
+	@$(BIN)/ruff format --check --quiet $(SOURCES) || \
+		{ $(BIN)/ruff format --check $(SOURCES) || true; echo "run 'make format'"; exit 1; }
+	@$(BIN)/ruff check --quiet $(SOURCES)
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-timing 2>/dev/null || $(BIN)/lint-imports
+
+tidy: $(DEV_STAMP) ## Only the style tests
+	@$(BIN)/python -m pytest -q tests/tidy
+
+format: $(DEV_STAMP) ## Format the sources and apply the safe fixes
+	@$(BIN)/ruff check --quiet --fix $(SOURCES) || true
+	@$(BIN)/ruff format $(SOURCES)
+
+bench: $(RUN_STAMP) ## Measure the speed table (ARGS=...)
+	@$(BIN)/python -m loadtest $(ARGS)
+
+venv: $(DEV_STAMP) ## Make the virtual environment with the development requirements
+
+servers: ## Install the real servers that integration tests use
+	@bash deploy/servers/install.sh
+
+lock: $(LOCK_STAMP) ## Make the lock files again from requirements/*.in
+	@cd requirements && ../$(COMPILE) $(ARGS) run.in -o run.txt
+	@cd requirements && ../$(COMPILE) $(ARGS) -c run.txt dev.in -o dev.txt
+	@cd requirements && ../$(COMPILE) $(ARGS) lock.in -o lock.txt
+
+clean: ## Remove the virtual environments, caches and run directories (not the servers)
+	@rm -rf $(VENV) .venv-lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache runs
+	@find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) has no venv module; on Debian install python3-venv"; exit 1; }
+
+# The project itself is linked, not built: a path file and a launcher need neither network nor
+# build tools, and what runs is always what is in the working tree.
+define LINK
+import pathlib, sysconfig
+site = pathlib.Path(sysconfig.get_path("purelib"))
+(site / "muster-working-tree.pth").write_text(f"{pathlib.Path.cwd()}\n")
+launcher = pathlib.Path(sysconfig.get_path("scripts")) / "muster"
+launcher.write_text(
+    f"#!{pathlib.Path.cwd()}/$(BIN)/python\n"
+    "import sys\n\nfrom muster.cli import main\n\nsys.exit(main())\n"
+)
+launcher.chmod(0o755)
+endef
+export LINK
+
+$(RUN_STAMP): requirements/run.txt | $(BIN)/python
+	@echo "installing requirements/run.txt"
+	@$(BIN)/python $(PIP_INSTALL) -r requirements/run.txt
+	@$(BIN)/python -c "$$LINK"
+	@touch $@
+
+# The development requirements contain those to run, so they satisfy that stamp as well.
+$(DEV_STAMP): requirements/dev.txt | $(BIN)/python
+	@echo "installing requirements/dev.txt"
+	@$(BIN)/python $(PIP_INSTALL) -r requirements/dev.txt
+	@$(BIN)/python -c "$$LINK"
+	@touch $(RUN_STAMP) $@
+
+$(LOCK_STAMP): requirements/lock.in
+	@$(PYTHON) -m venv .venv-lock
+	@if test -s requirements/lock.txt; \
+		then .venv-lock/bin/python $(PIP_INSTALL) -r requirements/lock.txt; \
+		else .venv-lock/bin/python -m pip install --quiet -r requirements/lock.in; fi
+	@touch $@

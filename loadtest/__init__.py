@@ -1,0 +1,1 @@
+"""Workloads and measurements behind `make bench`; no part of the product at run time."""

@@ -1,0 +1,1 @@
+"""Records what the cluster told us, interns signatures, routes nodes to shards; decides nothing."""

@@ -1,0 +1,1 @@
+"""Owns victims and nominations: who goes, for whom; deletes nothing itself."""

@@ -1,0 +1,1 @@
+"""What all services share: vocabulary, machine, ports and plugins; no service code."""

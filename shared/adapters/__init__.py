@@ -1,0 +1,1 @@
+"""Real and in-memory implementations of the ports; no scheduling decisions."""

@@ -1,0 +1,1 @@
+"""Plugin interfaces, profiles and configuration of the scheduling cycle; pure, no plugins."""

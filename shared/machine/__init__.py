@@ -1,0 +1,1 @@
+"""Event-sourcing machine: records, claims, cursors, snapshots, the one loop; no domain words."""

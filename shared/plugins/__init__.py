@@ -1,0 +1,1 @@
+"""Filter and Score plugins, one file each; pure functions over columns."""

@@ -1,0 +1,1 @@
+"""Protocols of the outside (bus, cluster, clock); implementations are in shared.adapters."""

@@ -1,0 +1,1 @@
+"""One suite per port that every implementation passes."""

@@ -1,0 +1,1 @@
+"""The commands a user types, run as processes."""

@@ -1,0 +1,1 @@
+"""Agreement with kube-scheduler formulas and with brute-force oracles."""

@@ -1,0 +1,1 @@
+"""Property tests; each name carries the safety property it holds."""

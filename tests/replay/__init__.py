@@ -1,0 +1,1 @@
+"""Journals folded and decided again must give the same bytes."""

@@ -1,0 +1,1 @@
+"""The whole mesh on virtual time under seeded faults, judged by an independent checker."""

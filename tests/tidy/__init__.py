@@ -1,0 +1,1 @@
+"""Style and repository rules checked by tests."""

@@ -1,0 +1,1 @@
+"""Unit tests on virtual time, under two seconds each."""
