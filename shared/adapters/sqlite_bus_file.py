@@ -1,0 +1,213 @@
+"""The SQLite file behind the embedded bus and its snapshots: opening, locks, checks, run metadata.
+
+It knows no journals. Every error of SQLite leaves here as one that names the file.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from shared.ports.bus import BusCorrupt, BusUnavailable
+
+APPLICATION_ID = 0x4D555354  # "MUST": tells our files from other people's databases
+FORMAT_VERSION = 1
+BUSY_TIMEOUT_MS = 2_000
+# Frames (4 KiB) after which a commit also copies the WAL back. Small and often: a commit waits
+# 1-3 ms for it now and then, where the default of 1,000 makes it 6 ms with large records. A WAL
+# that is never copied back is slower still, because each commit then extends a file.
+CHECKPOINT_PAGES = 400
+# As many prepared statements stay cached as a run has journals times statements.
+_CACHED_STATEMENTS = 1_024
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class SqliteFile:
+    """One connection, used from one thread.
+
+    `exclusive` keeps every other writer out; otherwise several processes may write. `readonly`
+    takes no lock and changes nothing, so a run can be looked at while it goes on.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, exclusive: bool = False, readonly: bool = False
+    ) -> None:
+        self.path = Path(path)
+        self.exclusive = exclusive
+        self.readonly = readonly
+        self._lock_fd: int | None = None
+        self._connection: sqlite3.Connection | None = None
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        if self.readonly:
+            if not self.path.exists():
+                raise BusUnavailable(f"{self.path}: no such file")
+            self._check_header()
+            self._connect("ro")
+            self._check_format()
+            return
+        if not self.path.parent.is_dir():
+            raise BusUnavailable(f"{self.path}: directory {self.path.parent} does not exist")
+        self._lock()
+        if not self.path.exists():
+            self._connect("rwc")
+            self._create()
+        else:
+            self._check_header()
+            self._connect("rw")
+            self._check_format()
+        assert self._lock_fd is not None
+        # Whoever created the file alone now lets others in, unless it is to stay alone.
+        fcntl.flock(self._lock_fd, fcntl.LOCK_EX if self.exclusive else fcntl.LOCK_SH)
+
+    def _lock(self) -> None:
+        """Alone while opening if possible: then an empty file is a torn one, not a new one.
+
+        The lock ends with the process, however it ends.
+        """
+        try:
+            self._lock_fd = os.open(f"{self.path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+        except OSError as error:
+            raise BusUnavailable(f"{self.path}: cannot be opened: {error.strerror}") from error
+        try:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            pass
+        try:
+            # Another holds it: share, which fails when that one is exclusive.
+            kind = fcntl.LOCK_EX if self.exclusive else fcntl.LOCK_SH
+            fcntl.flock(self._lock_fd, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusUnavailable(
+                f"{self.path}: in use by another process; stop it, or choose another file"
+            ) from None
+
+    def _connect(self, mode: str) -> None:
+        with self.errors():
+            self._connection = sqlite3.connect(
+                f"{self.path.absolute().as_uri()}?mode={mode}",
+                uri=True,
+                isolation_level=None,
+                timeout=BUSY_TIMEOUT_MS / 1_000,
+                cached_statements=_CACHED_STATEMENTS,
+            )
+        if mode != "ro":
+            self.execute("PRAGMA synchronous=FULL")
+            self.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+
+    def _check_header(self) -> None:
+        """SQLite takes an empty file for a new database; for us it is a torn one."""
+        try:
+            with self.path.open("rb") as file:
+                head = file.read(100)
+        except OSError as error:
+            raise BusUnavailable(f"{self.path}: cannot be read: {error.strerror}") from error
+        if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
+            raise BusCorrupt(f"{self.path}: is truncated or not a Muster journal file")
+
+    def _create(self) -> None:
+        self.execute("BEGIN IMMEDIATE")
+        self.execute(f"PRAGMA application_id={APPLICATION_ID}")
+        self.execute(f"PRAGMA user_version={FORMAT_VERSION}")
+        self.execute("CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
+        self.execute(
+            "CREATE TABLE journals(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL,"
+            " first INTEGER NOT NULL DEFAULT 0)"
+        )
+        self.execute(
+            "CREATE TABLE snapshots(journal TEXT, position INTEGER, checksum BLOB NOT NULL,"
+            " manifest BLOB NOT NULL, body BLOB NOT NULL, PRIMARY KEY(journal, position))"
+        )
+        self.execute("COMMIT")
+        self.execute("PRAGMA journal_mode=WAL")
+
+    def _check_format(self) -> None:
+        application_id = self.execute("PRAGMA application_id").fetchone()[0]
+        version = self.execute("PRAGMA user_version").fetchone()[0]
+        if application_id != APPLICATION_ID:
+            raise BusCorrupt(f"{self.path}: is not a Muster journal file")
+        if version > FORMAT_VERSION:
+            raise BusCorrupt(
+                f"{self.path}: format {version} is newer than {FORMAT_VERSION}, the newest this "
+                "version reads; use a newer Muster"
+            )
+        # Reads the schema and, through it, whether the file is as long as it says.
+        self.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn SQLite's errors into ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            if is_damage(error):
+                raise BusCorrupt(f"{self.path}: is damaged ({error})") from error
+            raise BusUnavailable(f"{self.path}: {error}") from error
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """For hot paths, which map errors themselves."""
+        if self._connection is None:
+            raise BusUnavailable(f"{self.path}: is closed")
+        return self._connection
+
+    def execute(self, sql: str, parameters: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+        """One statement. Raises BusCorrupt, BusUnavailable."""
+        with self.errors():
+            return self.connection.execute(sql, parameters)
+
+    def fetch(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """One query's rows. Raises BusCorrupt, BusUnavailable."""
+        with self.errors():
+            return self.connection.execute(sql, parameters).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All of the statements inside, or none."""
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.rollback()
+            raise
+
+    def get_meta(self, key: str) -> bytes | None:
+        """A value of the run's metadata, or None."""
+        rows = self.fetch("SELECT value FROM meta WHERE key=?", (key,))
+        return bytes(rows[0][0]) if rows else None
+
+    def put_meta(self, key: str, value: bytes) -> None:
+        """Set a value of the run's metadata."""
+        self.execute(
+            "INSERT INTO meta VALUES(?,?) ON CONFLICT(key) DO UPDATE SET value=excluded.value",
+            (key, value),
+        )
+
+    def close(self) -> None:
+        """Close and unlock. Idempotent."""
+        connection, self._connection = self._connection, None
+        lock_fd, self._lock_fd = self._lock_fd, None
+        try:
+            if connection is not None:
+                with self.errors():
+                    connection.close()
+        finally:
+            if lock_fd is not None:
+                os.close(lock_fd)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file's content is at fault."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and (code & 0xFF) in _DAMAGED
