@@ -1,0 +1,90 @@
+"""Events of binding's journal: requests to the API and what definitely came of them."""
+
+from shared.events.base import Event
+
+
+class BindsAsked(Event, frozen=True, gc=False):
+    """Effect `effect`: bind each pod to its node under (uid, revision) preconditions."""
+
+    effect: int
+    ids: bytes
+    nodes: bytes
+    revisions: bytes
+
+
+class ReadsAsked(Event, frozen=True, gc=False):
+    """Effect: read these pods back (after ASSIGNED or STALE)."""
+
+    effect: int
+    ids: bytes
+
+
+class FencesAsked(Event, frozen=True, gc=False):
+    """Effect: raise these pods' resourceVersions by a status patch, so no older bind can land."""
+
+    effect: int
+    ids: bytes
+
+
+class EvictionsAsked(Event, frozen=True, gc=False):
+    """Effect: delete these pods (uid precondition)."""
+
+    effect: int
+    ask: int
+    ids: bytes
+
+
+class Bound(Event, frozen=True, gc=False):
+    """Definitely on the node we chose."""
+
+    ids: bytes
+    nodes: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "placement", "preemption")
+
+
+class BindFailed(Event, frozen=True, gc=False):
+    """Definitely not on the node we chose, and no bind of ours can land any more.
+
+    `reason`: gone, foreign (it has another node), or abandoned (fenced; may be tried elsewhere).
+    """
+
+    ids: bytes
+    reason: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "placement", "permit")
+
+
+class Evicted(Event, frozen=True, gc=False):
+    """The API accepted the delete (or the pod was gone already)."""
+
+    ask: int
+    ids: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption",)
+
+
+class EvictionFailed(Event, frozen=True, gc=False):
+    """The API refused to delete, or the eviction was recalled before it was sent."""
+
+    ask: int
+    ids: bytes
+    reason: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption",)
+
+
+BindingEvent = (
+    BindsAsked
+    | ReadsAsked
+    | FencesAsked
+    | EvictionsAsked
+    | Bound
+    | BindFailed
+    | Evicted
+    | EvictionFailed
+)

@@ -1,0 +1,191 @@
+"""Events of the world journal: facts in the mesh's own numbers, routed to whom they concern."""
+
+from shared.events.base import Event
+from shared.model.ids import placement
+from shared.model.objects import Node, PodSpec
+
+
+class SignatureDefined(Event, frozen=True, gc=False):
+    """From here on `sig` stands for `spec`."""
+
+    sig: int
+    spec: PodSpec
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "placement", "permit", "preemption")
+
+
+class SignatureRetired(Event, frozen=True, gc=False):
+    """No live pod has this signature any more."""
+
+    sig: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "placement", "permit", "preemption")
+
+
+class PodsPending(Event, frozen=True, gc=False):
+    """Unassigned pods of one signature, in order of arrival. `gang` 0 = none.
+
+    Sent again for a known pod when its signature, gang or gates changed.
+    """
+
+    sig: int
+    ids: bytes
+    gang: int = 0
+    ordered_ms: int = 0
+    gated: bool = False
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
+
+
+class PodsNamed(Event, frozen=True, gc=False):
+    """Names, uids and resourceVersions of pods, for whoever speaks to the API."""
+
+    ids: bytes
+    uids: str
+    names: str
+    revisions: bytes
+    namespace: str = "default"
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
+
+
+class PodsAssigned(Event, frozen=True, gc=False):
+    """Pods the cluster shows on nodes of one shard, ours and foreign alike; `sigs`, `nodes`
+    parallel to `ids`.
+    """
+
+    shard: int
+    ids: bytes
+    sigs: bytes
+    nodes: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return (placement(self.shard), "queueing", "permit", "preemption", "binding")
+
+
+class PodsGone(Event, frozen=True, gc=False):
+    """Pods that no longer exist."""
+
+    ids: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "placement", "permit", "preemption", "binding")
+
+
+class NodesSet(Event, frozen=True, gc=False):
+    """Nodes of one shard, added or changed (`ids` parallel to `nodes`)."""
+
+    shard: int
+    ids: bytes
+    nodes: tuple[Node, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return (placement(self.shard), "binding")
+
+
+class NodesGone(Event, frozen=True, gc=False):
+    """Nodes of one shard that no longer exist."""
+
+    shard: int
+    ids: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return (placement(self.shard), "binding")
+
+
+class BudgetSet(Event, frozen=True, gc=False):
+    """A disruption budget's remaining count; `disrupted` are pods its status already counts."""
+
+    budget: int
+    allowed: int
+    name: str = ""
+    disrupted: bytes = b""
+    covered: bytes = b""
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption",)
+
+
+class BudgetGone(Event, frozen=True, gc=False):
+    """A disruption budget was deleted."""
+
+    budget: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption", "placement")
+
+
+class BudgetCovers(Event, frozen=True, gc=False):
+    """More pods that a budget covers (by labels); shards count violations with it."""
+
+    budget: int
+    ids: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption", "placement")
+
+
+class GangSet(Event, frozen=True, gc=False):
+    """A pod group exists; `version` rises with each change of it."""
+
+    gang: int
+    key: str
+    min_count: int
+    timeout_ms: int
+    version: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "permit")
+
+
+class GangGone(Event, frozen=True, gc=False):
+    """A pod group was deleted."""
+
+    gang: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "permit")
+
+
+class ListApplied(Event, frozen=True, gc=False):
+    """A bracket closed; the derived deletes are in the events beside this one."""
+
+    kind: str
+    derived_deletes: int
+
+
+class ListDoubted(Event, frozen=True, gc=False):
+    """A bracket would have deleted more than half of a kind: a second list must confirm it."""
+
+    kind: str
+    derived_deletes: int
+
+
+class SourceAdvanced(Event, frozen=True, gc=False):
+    """Revision up to which the outside has been consumed: where the next owner resumes."""
+
+    revision: int
+
+
+IngestEvent = (
+    SignatureDefined
+    | SignatureRetired
+    | PodsPending
+    | PodsNamed
+    | PodsAssigned
+    | PodsGone
+    | NodesSet
+    | NodesGone
+    | BudgetSet
+    | BudgetGone
+    | BudgetCovers
+    | GangSet
+    | GangGone
+    | ListApplied
+    | ListDoubted
+    | SourceAdvanced
+)

@@ -1,0 +1,155 @@
+"""What the outside tells the mesh: observations for ingest and outcomes for binding.
+
+These are received, not decided: a record keeps them whole, beside the events decided from them.
+Columns run over pods in parallel (`uids`, `names`, ... joined; `revisions` packed int64).
+"""
+
+from shared.events.base import Configured, Event
+from shared.model.objects import Budget, Gang, Node, PodSpec
+
+
+class WorldOpened(Event, frozen=True, gc=False):
+    """The cluster's identity (kube-system's uid): a journal never mixes two clusters."""
+
+    cluster: str
+
+
+class PodsSeen(Event, frozen=True, gc=False):
+    """Pods of one spec, namespace and label set, added or changed.
+
+    `nodes` is the joined column of node names ("-" = unassigned) or empty when all are unassigned.
+    `gang` is the group's key ("namespace/name"), empty for none. `ordered_ms` is one arrival time
+    for all. `gated` pods wait until they are seen again without gates.
+    """
+
+    spec: PodSpec
+    uids: str
+    names: str
+    revisions: bytes
+    namespace: str = "default"
+    labels: tuple[tuple[str, str], ...] = ()
+    nodes: str = ""
+    gang: str = ""
+    ordered_ms: int = 0
+    gated: bool = False
+
+
+class PodsBoundSeen(Event, frozen=True, gc=False):
+    """Pods known to us that now have a node (ours or foreign binds alike)."""
+
+    uids: str
+    nodes: str
+    revisions: bytes
+
+
+class PodsDeletedSeen(Event, frozen=True, gc=False):
+    """Pods that are gone (deleted, or finished and holding nothing)."""
+
+    uids: str
+
+
+class NodesSeen(Event, frozen=True, gc=False):
+    """Nodes added or changed."""
+
+    nodes: tuple[Node, ...]
+
+
+class NodesDeletedSeen(Event, frozen=True, gc=False):
+    """Nodes that are gone, by uid."""
+
+    uids: str
+
+
+class BudgetsSeen(Event, frozen=True, gc=False):
+    """Disruption budgets added or changed."""
+
+    budgets: tuple[Budget, ...]
+
+
+class BudgetsDeletedSeen(Event, frozen=True, gc=False):
+    """Disruption budgets that are gone, by uid."""
+
+    uids: str
+
+
+class GangsSeen(Event, frozen=True, gc=False):
+    """Pod groups added or changed."""
+
+    gangs: tuple[Gang, ...]
+
+
+class GangsDeletedSeen(Event, frozen=True, gc=False):
+    """Pod groups that are gone, by key."""
+
+    keys: str
+
+
+class ListBegan(Event, frozen=True, gc=False):
+    """A full list of one kind (`pods`, `nodes`, `budgets`, `gangs`) starts."""
+
+    kind: str
+    revision: int
+
+
+class ListEnded(Event, frozen=True, gc=False):
+    """The list that began is complete and named `count` objects; what it did not name is gone."""
+
+    kind: str
+    count: int
+
+
+class WatchAdvanced(Event, frozen=True, gc=False):
+    """All up to this revision of the cluster has been offered (where a new owner resumes)."""
+
+    revision: int
+
+
+class InputRejected(Event, frozen=True, gc=False):
+    """Foreign input that could not be used, and the rule it broke."""
+
+    what: str
+    field: str
+    rule: str
+
+
+class BindAnswers(Event, frozen=True, gc=False):
+    """Answers to the binds of one effect: codes and revisions run parallel to `ids`.
+
+    Codes are those of `shared.model.answers.Answer`; `nodes` (packed node ids, -1 unassigned)
+    only for answers that come from a read.
+    """
+
+    effect: int
+    ids: bytes
+    codes: bytes
+    revisions: bytes = b""
+    nodes: bytes = b""
+
+
+class EvictAnswers(Event, frozen=True, gc=False):
+    """Answers to evictions (deletes with uid precondition), by pod id."""
+
+    effect: int
+    ids: bytes
+    codes: bytes
+
+
+Observation = (
+    Configured
+    | WorldOpened
+    | PodsSeen
+    | PodsBoundSeen
+    | PodsDeletedSeen
+    | NodesSeen
+    | NodesDeletedSeen
+    | BudgetsSeen
+    | BudgetsDeletedSeen
+    | GangsSeen
+    | GangsDeletedSeen
+    | ListBegan
+    | ListEnded
+    | WatchAdvanced
+    | InputRejected
+    | BindAnswers
+    | EvictAnswers
+)

@@ -1,0 +1,67 @@
+"""Events of permit's journal: gang transactions, decided in one place."""
+
+from shared.events.base import Event
+from shared.events.queueing import Members
+from shared.model.ids import placement
+
+
+class OfferAsked(Event, frozen=True, gc=False):
+    """What could each shard give these members?"""
+
+    gang: int
+    attempt: int
+    members: tuple[Members, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
+class HoldAsked(Event, frozen=True, gc=False):
+    """Hold all of these members on one shard, or none of them."""
+
+    gang: int
+    attempt: int
+    shard: int
+    members: tuple[Members, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return (placement(self.shard),)
+
+
+class GangCommitted(Event, frozen=True, gc=False):
+    """At least minCount members are held on all shards together: binds may start."""
+
+    gang: int
+    attempt: int
+    ids: bytes
+    nodes: bytes
+    shards: int = 1
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "placement", "binding")
+
+
+class GangReleased(Event, frozen=True, gc=False):
+    """The attempt failed; every hold of it is void. `reasons` summed over shards."""
+
+    gang: int
+    attempt: int
+    reasons: tuple[tuple[str, int], ...]
+    nodes: int
+    stale: bool = False
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "placement")
+
+
+class GangTimedOut(Event, frozen=True, gc=False):
+    """The gate's time is over: everything given back, the members wait for another round."""
+
+    gang: int
+    attempt: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "placement")
+
+
+PermitEvent = OfferAsked | HoldAsked | GangCommitted | GangReleased | GangTimedOut

@@ -1,0 +1,222 @@
+"""Events of a placement journal: picks with their reservations, refusals, offers, nominations."""
+
+from msgspec import Struct
+
+from shared.events.base import Event
+
+
+class Reserved(Event, frozen=True, gc=False):
+    """Pods of one attempt with their nodes; the shard has subtracted them in the same step.
+
+    `nodes` int64 ids, `totals` int16 weighted scores, `devices` int64 bit masks (GPU pods only),
+    all parallel to `ids` and in decision order. `feasible` counts nodes before the first pick,
+    `runner_up` is the best total among the other nodes then (-1 none), `world` the position of
+    the world journal the shard had applied.
+    """
+
+    shard: int
+    attempt: int
+    sig: int
+    ids: bytes
+    nodes: bytes
+    totals: bytes
+    feasible: int
+    world: int
+    devices: bytes = b""
+    runner_up: int = -1
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "binding")
+
+
+class Refused(Event, frozen=True, gc=False):
+    """Pods of an attempt for which this shard has no node.
+
+    `reasons` are (message, nodes) pairs sorted by message; `nodes` is how many nodes the shard
+    has; `resolvable` counts nodes where removing pods could help (Unschedulable);
+    `preemptible` says that one of those holds a pod of lower priority.
+    """
+
+    shard: int
+    attempt: int
+    sig: int
+    ids: bytes
+    reasons: tuple[tuple[str, int], ...]
+    nodes: int
+    world: int
+    resolvable: int = 0
+    preemptible: bool = False
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
+
+
+class Improved(Event, frozen=True, gc=False):
+    """Signatures refused by this shard before and feasible on some node of it now."""
+
+    shard: int
+    sigs: bytes
+    world: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
+
+
+class ShardDigest(Event, frozen=True, gc=False):
+    """What a shard has left, for routing: free cpu (milli), memory (bytes), gpu (milli), nodes."""
+
+    shard: int
+    nodes: int
+    free_cpu_milli: int
+    free_memory_bytes: int
+    free_gpu_milli: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "permit")
+
+
+class GangOffered(Event, frozen=True, gc=False):
+    """How many of each member group this shard could take, tried in order on a trial state."""
+
+    shard: int
+    gang: int
+    attempt: int
+    counts: tuple[int, ...]
+    reasons: tuple[tuple[str, int], ...] = ()
+    nodes: int = 0
+
+    def to(self) -> tuple[str, ...]:
+        return ("permit",)
+
+
+class GangHeld(Event, frozen=True, gc=False):
+    """Members held in one step (columns as in Reserved); never released by the shard itself."""
+
+    shard: int
+    gang: int
+    attempt: int
+    ids: bytes
+    sigs: bytes
+    nodes: bytes
+    totals: bytes
+    world: int
+    devices: bytes = b""
+
+    def to(self) -> tuple[str, ...]:
+        return ("permit",)
+
+
+class GangRefused(Event, frozen=True, gc=False):
+    """This shard cannot hold what was asked; it holds nothing of it."""
+
+    shard: int
+    gang: int
+    attempt: int
+    reasons: tuple[tuple[str, int], ...]
+    nodes: int
+    world: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("permit",)
+
+
+class Candidate(Struct, frozen=True, gc=False, array_like=True):
+    """One node on which removing `victims` makes room (dry run with reprieve).
+
+    `violations` counts victims beyond their budgets; `highest`, `priority_sum` and
+    `earliest_start_ms` are the keys of kube-scheduler's pickOneNodeForPreemption.
+    """
+
+    node: int
+    victims: bytes
+    violations: int
+    highest: int
+    priority_sum: int
+    earliest_start_ms: int
+    generation: int
+
+
+class CandidatesFound(Event, frozen=True, gc=False):
+    """A shard's best candidates for one preemptor, best first; empty = preemption cannot help."""
+
+    shard: int
+    ask: int
+    pod: int
+    candidates: tuple[Candidate, ...]
+    reasons: tuple[tuple[str, int], ...] = ()
+    nodes: int = 0
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption",)
+
+
+class Nominated(Event, frozen=True, gc=False):
+    """The shard re-validated and charged the nomination; the victims may be evicted now."""
+
+    shard: int
+    ask: int
+    pod: int
+    sig: int
+    node: int
+    victims: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption", "queueing")
+
+
+class NominationStale(Event, frozen=True, gc=False):
+    """The node changed so that the chosen victims no longer suffice, or no longer exist."""
+
+    shard: int
+    ask: int
+    pod: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption",)
+
+
+class NominationReady(Event, frozen=True, gc=False):
+    """The last victim left: the preemptor should be tried on this shard now."""
+
+    shard: int
+    ask: int
+    pod: int
+    node: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "preemption")
+
+
+class NominationLost(Event, frozen=True, gc=False):
+    """The space or the preemptor is gone; evictions not sent yet are recalled."""
+
+    shard: int
+    ask: int
+    pod: int
+    reason: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "preemption")
+
+
+class Released(Event, frozen=True, gc=False):
+    """Reservations given back by this shard after an outcome that says so."""
+
+    ids: bytes
+
+
+PlacementEvent = (
+    Reserved
+    | Refused
+    | Improved
+    | ShardDigest
+    | GangOffered
+    | GangHeld
+    | GangRefused
+    | CandidatesFound
+    | Nominated
+    | NominationStale
+    | NominationReady
+    | NominationLost
+    | Released
+)

@@ -1,0 +1,106 @@
+"""Events of preemption's journal: who goes, for whom."""
+
+from msgspec import Struct
+
+from shared.events.base import Event
+from shared.model.ids import placement
+
+
+class BudgetLeft(Struct, frozen=True, gc=False, array_like=True):
+    """Disruptions a budget still allows: allowed minus own evictions not yet in its status."""
+
+    budget: int
+    left: int
+
+
+class DryRunAsked(Event, frozen=True, gc=False):
+    """Each shard answers with its best candidates. `taken` are victims of other preemptors."""
+
+    ask: int
+    pod: int
+    sig: int
+    budgets: tuple[BudgetLeft, ...] = ()
+    taken: bytes = b""
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
+class NominateAsked(Event, frozen=True, gc=False):
+    """The chosen candidate; the owning shard re-validates in one step."""
+
+    ask: int
+    pod: int
+    sig: int
+    shard: int
+    node: int
+    victims: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return (placement(self.shard),)
+
+
+class NominationCleared(Event, frozen=True, gc=False):
+    """Give the nomination's charge back."""
+
+    ask: int
+    pod: int
+    shard: int
+
+    def to(self) -> tuple[str, ...]:
+        return (placement(self.shard),)
+
+
+class EvictAsked(Event, frozen=True, gc=False):
+    """Evict these victims; all but the last in parallel, then the last."""
+
+    ask: int
+    pod: int
+    node: int
+    victims: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
+
+
+class EvictRecalled(Event, frozen=True, gc=False):
+    """Do not send those of the ask's evictions that have not been sent yet."""
+
+    ask: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
+
+
+class PreemptionOpened(Event, frozen=True, gc=False):
+    """The pod waits for its victims to leave."""
+
+    ask: int
+    pod: int
+    node: int
+    victims: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
+
+
+class PreemptionClosed(Event, frozen=True, gc=False):
+    """No preemption (any more) for this pod; `message` is the postFilter part of its message."""
+
+    ask: int
+    pod: int
+    message: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
+
+
+PreemptionEvent = (
+    DryRunAsked
+    | NominateAsked
+    | NominationCleared
+    | EvictAsked
+    | EvictRecalled
+    | PreemptionOpened
+    | PreemptionClosed
+)

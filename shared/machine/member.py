@@ -1,0 +1,71 @@
+"""A member of a service's group: stands by, claims when it should, owns, and starts over.
+
+Safety never rests on who claims: any number of owners at once only void each other's records.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from shared.machine.core import Cursor
+from shared.machine.reader import Reader
+from shared.machine.record import Record
+from shared.machine.runtime import HEARTBEAT_MS, Host, Owner, OwnershipLost
+from shared.ports.bus import AppendUnknown, Bus, BusUnavailable, JournalName
+
+MISSED_HEARTBEATS = 3
+RETRY_MS = 200
+
+
+class Member:
+    """Keeps one journal owned. `make_owner` builds a fresh owner (fresh memory) for each term."""
+
+    def __init__(
+        self, journal: str, bus: Bus, host: Host, make_owner: Callable[[], Owner[Any]]
+    ) -> None:
+        """Nothing runs before `serve`."""
+        self.journal = JournalName(journal)
+        self.bus, self.host, self.make_owner = bus, host, make_owner
+        self.owner: Owner[Any] | None = None
+        self.terms = 0
+
+    async def serve(self) -> None:
+        """Own the journal whenever it should be ours; runs until cancelled or a halt."""
+        await self._stand_by(at_start=True)
+        while True:
+            owner = self.make_owner()
+            try:
+                await owner.claim()
+                self.owner = owner
+                self.terms += 1
+                await owner.run()
+            except OwnershipLost:
+                await owner.close()
+                self.owner = None
+                await self._stand_by(at_start=False)
+            except (AppendUnknown, BusUnavailable):
+                await owner.close()
+                self.owner = None
+                await asyncio.sleep(RETRY_MS / 1000)
+
+    async def _stand_by(self, at_start: bool) -> None:
+        """Wait until the journal is free: empty, last claimed by this very member (at start), or
+        silent for three heartbeats.
+        """
+        first, end = await self.bus.bounds(self.journal)
+        if end == 0 or (at_start and await self._was_ours(first)):
+            return
+        silent_ms = 0
+        while silent_ms < MISSED_HEARTBEATS * HEARTBEAT_MS:
+            await asyncio.sleep(HEARTBEAT_MS / 1000)
+            now_end = (await self.bus.bounds(self.journal))[1]
+            silent_ms = silent_ms + HEARTBEAT_MS if now_end == end else 0
+            end = now_end
+
+    async def _was_ours(self, first: int) -> bool:
+        last: Record | None = None
+        reader = Reader(self.journal, Cursor(first))
+        while batch := await self.bus.read(self.journal, reader.next):
+            for _position, record in reader.accept_all(batch):
+                last = record if record.claim is not None else last
+        return last is not None and last.claim is not None and last.claim.owner == self.host.owner

@@ -1,0 +1,64 @@
+"""Reading another journal: which records count, and which are void.
+
+Every reader applies the same rule to the same order: a claim's position becomes the term in force,
+and a record written under any other term is void. So a zombie can append what it likes.
+"""
+
+from collections.abc import Iterator
+
+from shared.machine.core import Cursor
+from shared.machine.record import Record, RecordUnreadable, decode
+
+
+class JournalGap(Exception):
+    """Positions of a journal are missing or its records are out of sequence: data was lost."""
+
+
+class Reader:
+    """Follows one journal from a cursor; knows the term in force and the last sequence number."""
+
+    def __init__(self, journal: str, cursor: Cursor, seq: int = -1) -> None:
+        """Continue after `cursor`. Without `seq` the sequence is checked from the next claim on,
+        or from the second record read.
+        """
+        self.journal = journal
+        self.next = cursor.next
+        self.term = cursor.term
+        self.seq = seq
+        self.voids = 0
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where the reader stands, as a value of its own."""
+        return Cursor(self.next, self.term)
+
+    def accept(self, position: int, payload: bytes) -> Record | None:
+        """The record at the reader's position, or None when it is void. Advances.
+
+        Raises JournalGap when a position was skipped or a valid record is out of sequence.
+        """
+        if position != self.next:
+            raise JournalGap(f"{self.journal}: expected position {self.next}, found {position}")
+        record = decode(payload, self.journal, position)
+        self.next = position + 1
+        if record.claim is not None:
+            self.term, self.seq = position, 0
+            return record
+        if record.term > position:
+            raise RecordUnreadable(f"{self.journal} at {position}: term {record.term} not yet")
+        if record.term != self.term:
+            self.voids += 1
+            return None
+        if self.seq >= 0 and record.seq != self.seq + 1:
+            raise JournalGap(
+                f"{self.journal} at {position}: sequence {record.seq} after {self.seq}"
+            )
+        self.seq = record.seq
+        return record
+
+    def accept_all(self, batch: list[tuple[int, bytes]]) -> Iterator[tuple[int, Record]]:
+        """The valid records of a batch with their positions."""
+        for position, payload in batch:
+            record = self.accept(position, payload)
+            if record is not None:
+                yield position, record

@@ -1,0 +1,156 @@
+"""The record: one atomic step of one journal, and how it is written.
+
+A record holds what a step consumed (by reference), what it received from outside (whole), and what
+it decided (events, in slices by addressee). All of it lands in one append or not at all, which is
+what makes processing exactly once without transactions between journals.
+
+Wire form: two bytes of format version, crc32 of the rest (little-endian), msgpack. The crc turns a
+flipped bit into a loud halt at its position instead of a silent divergence.
+"""
+
+import zlib
+from collections.abc import Iterable, Sequence
+from types import GenericAlias
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from shared.events import EVENTS, Observation
+from shared.events.base import Event
+from shared.model.ids import service_of
+
+FORMAT = b"M1"
+
+
+class RecordUnreadable(Exception):
+    """A record that cannot be used: flipped bits, unknown events, or a newer format."""
+
+
+class Consumed(Struct, frozen=True, gc=False, array_like=True):
+    """Records [start, stop) of another journal."""
+
+    journal: str
+    start: int
+    stop: int
+
+
+class Slice(Struct, frozen=True, gc=False, array_like=True):
+    """Consecutive events with the same addressees; `body` is a msgpack list of events."""
+
+    to: tuple[str, ...]
+    body: bytes
+
+
+class Claim(Struct, frozen=True):
+    """Ownership from this record's position on. `nonce` tells two starts of one owner apart."""
+
+    owner: str
+    nonce: str
+    version: int
+    config: dict[str, Any] = {}
+    epoch: int = 1
+
+
+class SnapshotNote(Struct, frozen=True):
+    """The folded state below `position` had this hash (checked again by every replay)."""
+
+    position: int
+    state_hash: str
+
+
+class Record(Struct, frozen=True, omit_defaults=True):
+    """One step. `term` is the position of the claim it was written under (a claim's own record
+    carries -1), `seq` counts the term's records from 1, `time_ms` is the step's `now`.
+    """
+
+    term: int
+    seq: int
+    time_ms: int
+    consumed: tuple[Consumed, ...] = ()
+    received: bytes = b""
+    slices: tuple[Slice, ...] = ()
+    claim: Claim | None = None
+    snapshot: SnapshotNote | None = None
+
+
+_encoder = msgspec.msgpack.Encoder()
+_record = msgspec.msgpack.Decoder(Record)
+_received = msgspec.msgpack.Decoder(tuple[Observation, ...])
+_events: dict[str, msgspec.msgpack.Decoder[Any]] = {
+    name: msgspec.msgpack.Decoder(GenericAlias(tuple, (union, ...)))
+    for name, union in EVENTS.items()
+}
+
+
+def encode(record: Record) -> bytes:
+    """The record as it lies in the journal."""
+    body = _encoder.encode(record)
+    return FORMAT + zlib.crc32(body).to_bytes(4, "little") + body
+
+
+def decode(payload: bytes, journal: str, position: int) -> Record:
+    """Raises RecordUnreadable naming the journal and the position."""
+    where = f"{journal} at {position}"
+    if payload[:2] != FORMAT:
+        raise RecordUnreadable(
+            f"{where}: format {payload[:2]!r} is not {FORMAT!r}: written by another version; "
+            "use that version to read it"
+        )
+    body = payload[6:]
+    if zlib.crc32(body) != int.from_bytes(payload[2:6], "little"):
+        raise RecordUnreadable(f"{where}: checksum does not match: the record was damaged")
+    try:
+        return _record.decode(body)
+    except msgspec.DecodeError as error:
+        raise RecordUnreadable(f"{where}: {error}") from error
+
+
+def slice_events(events: Sequence[Event]) -> tuple[Slice, ...]:
+    """Runs of events with equal addressees, in the order they were decided."""
+    slices: list[Slice] = []
+    run: list[Event] = []
+    current: tuple[str, ...] = ()
+    for event in events:
+        to = event.to()
+        if run and to != current:
+            slices.append(Slice(current, _encoder.encode(run)))
+            run = []
+        current = to
+        run.append(event)
+    if run:
+        slices.append(Slice(current, _encoder.encode(run)))
+    return tuple(slices)
+
+
+def pack_received(events: Sequence[Event]) -> bytes:
+    """Received observations, whole."""
+    return _encoder.encode(events) if events else b""
+
+
+def received_of(record: Record) -> tuple[Event, ...]:
+    """What the step received from outside."""
+    return _received.decode(record.received) if record.received else ()
+
+
+def own_events(record: Record, journal: str) -> list[Event]:
+    """Everything the step decided, in order."""
+    return _decode_slices(record.slices, journal)
+
+
+def events_for(record: Record, journal: str, reader: str) -> list[Event]:
+    """What the record holds for one reader (a journal name)."""
+    names = (reader, service_of(reader))
+    wanted = [part for part in record.slices if names[0] in part.to or names[1] in part.to]
+    return _decode_slices(wanted, journal) if wanted else []
+
+
+def _decode_slices(slices: Iterable[Slice], journal: str) -> list[Event]:
+    decoder = _events[service_of(journal)]
+    out: list[Event] = []
+    try:
+        for part in slices:
+            out.extend(decoder.decode(part.body))
+    except msgspec.DecodeError as error:
+        raise RecordUnreadable(f"{journal}: an event cannot be read: {error}") from error
+    return out

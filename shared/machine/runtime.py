@@ -1,0 +1,349 @@
+"""The only loop: how an owner reads, decides, records, and lets effects out.
+
+One turn = one step = at most one record. While an append is in flight nothing is decided; what
+arrives meanwhile goes into the next turn (group commit). Three rules keep it safe, and the
+exhaustive model (tests/properties/test_machine_model.py) breaks when any one is dropped:
+
+* Nothing is shown outside before its record is acknowledged at the expected position.
+* A position other than the expected one means somebody else wrote: read, and find out who.
+* After a failed or unknown append the memory is thrown away, and the next owner claims anew.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol
+
+from shared.events.base import Event
+from shared.machine.core import Core, S, step
+from shared.machine.crash import CrashPoint, Probe, no_probe
+from shared.machine.fold import Folded, apply_inputs, begin_step, fold
+from shared.machine.reader import Reader
+from shared.machine.record import (
+    Claim,
+    Consumed,
+    Record,
+    SnapshotNote,
+    encode,
+    pack_received,
+    slice_events,
+)
+from shared.machine.snapshots import SnapshotPolicy, Snapshots
+from shared.ports.bus import Bus, JournalName, WrongPosition
+from shared.ports.clock import Clock
+from shared.ports.snapshots import SnapshotStore
+
+HEARTBEAT_MS = 1_000
+JUMP_MS_MAX = 2_000
+READ_BYTES_MAX = 1 << 20
+OFFERS_MAX = 4_096
+RECORD_FORMAT_VERSION = 1
+
+
+class OwnershipLost(Exception):
+    """Another claim lies in the journal: this owner's memory is void."""
+
+
+class Shell(Protocol):
+    """The outside of a service: carries out effects, offers what it observes."""
+
+    def start(self, owner: "Offers") -> None:
+        """Ownership begins: resume from what `owner.state` says."""
+        ...
+
+    def effect(self, effect_id: int, effect: Event) -> None:
+        """Carry out one effect; its outcome is offered, whatever it is."""
+        ...
+
+    async def stop(self) -> None:
+        """Ownership ended: nothing may be offered any more."""
+        ...
+
+
+class Offers(Protocol):
+    """What a shell sees of its owner."""
+
+    @property
+    def state(self) -> Any:
+        """The folded state; to be read only."""
+        ...
+
+    @property
+    def offers(self) -> int:
+        """How many observations wait to be recorded."""
+        ...
+
+    def offer(self, event: Event) -> None:
+        """Hand in something observed outside; it is recorded in the next turn."""
+        ...
+
+
+class QuietShell:
+    """The shell of a service without an outside."""
+
+    def start(self, owner: "Offers") -> None:
+        """Nothing to start."""
+
+    def effect(self, effect_id: int, effect: Event) -> None:
+        """No core with this shell demands effects."""
+        raise AssertionError(f"effect {effect_id} without a shell: {effect}")
+
+    async def stop(self) -> None:
+        """Nothing to stop."""
+
+
+@dataclass
+class Host:
+    """What a runtime gets from its process. `offload` runs blocking work beside the loop."""
+
+    clock: Clock
+    owner: str
+    nonce: Callable[[], str]
+    offload: Callable[..., Any] = asyncio.to_thread
+    probe: Probe = no_probe
+
+
+@dataclass
+class Stats:
+    """Plain counters, read by whoever exports metrics."""
+
+    records: int = 0
+    bytes: int = 0
+    events: int = 0
+    inputs: int = 0
+    steps: int = 0
+    voids: int = 0
+    snapshots: int = 0
+    bad_snapshots: list[str] = field(default_factory=list)
+
+
+class Owner(Generic[S]):
+    """One ownership of one journal, from its claim to its loss."""
+
+    def __init__(
+        self,
+        core: Core[S],
+        bus: Bus,
+        store: SnapshotStore,
+        host: Host,
+        shell: Shell,
+        config: dict[str, Any],
+        policy: SnapshotPolicy | None = None,
+        epoch: int = 1,
+    ) -> None:
+        """Nothing happens before `claim`."""
+        self.core, self.bus, self.host, self.shell = core, bus, host, shell
+        self.journal = JournalName(core.journal)
+        self.stats = Stats()
+        self.folded: Folded[S] = Folded(core)
+        self.snapshots = Snapshots(self.journal, store, bus, host, policy or SnapshotPolicy())
+        self._store = store
+        self._claim = Claim(host.owner, host.nonce(), RECORD_FORMAT_VERSION, config, epoch)
+        self._readers: list[Reader] = []
+        self._offers: deque[Event] = deque()
+        self._consumed: dict[str, int] = {}
+        self._wake = asyncio.Event()
+        self._cancels: list[Callable[[], None]] = []
+        self._started_effect = -1
+        self._wall_skew_ms = 0
+        self._appended_ms = 0
+        self._note: SnapshotNote | None = None
+
+    @property
+    def state(self) -> S:
+        """The folded state; to be read only."""
+        return self.folded.state
+
+    @property
+    def offers(self) -> int:
+        """How many observations wait to be recorded (sources slow down above OFFERS_MAX)."""
+        return len(self._offers)
+
+    def offer(self, event: Event) -> None:
+        """Hand in something observed outside; it is recorded in the next turn."""
+        self._offers.append(event)
+        self._wake.set()
+
+    async def claim(self) -> None:
+        """Append the claim, fold everything before it, and open the shell.
+
+        Raises AppendUnknown (claim anew), OwnershipLost, NeedsReset, RecordUnreadable.
+        """
+        now_ms = self.host.clock.now_ms()
+        position = await self._append_claim(now_ms)
+        self.folded, self.stats.bad_snapshots = await fold(
+            self.core, self.bus, self._store, position + 1
+        )
+        if self.folded.own.term != position:
+            raise OwnershipLost(f"{self.journal}: claimed at {position}, but not in force")
+        self._wall_skew_ms = min(0, now_ms - self.state.now_ms)
+        self._appended_ms = self.state.now_ms
+        self._readers = [Reader(name, self.state.cursors[name]) for name in self.core.sources]
+        self._consumed = {reader.journal: reader.next for reader in self._readers}
+        for reader in self._readers:
+            name = JournalName(reader.journal)
+            self._cancels.append(self.bus.watch(name, reader.next, self._wake.set))
+        self.shell.start(self)
+        self._start_effects()
+        self._wake.set()
+
+    async def _append_claim(self, now_ms: int) -> int:
+        payload = encode(Record(-1, 0, now_ms, claim=self._claim))
+        while True:
+            _first, end = await self.bus.bounds(self.journal)
+            try:
+                return await self.bus.append(self.journal, end, payload)
+            except WrongPosition as error:
+                if error.landed:
+                    return error.actual
+
+    async def run(self) -> None:
+        """Turn until ownership is lost or something fails; always closes the shell."""
+        try:
+            while True:
+                await self._rest()
+                await self._turn()
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """End the watches and the shell. Idempotent."""
+        for cancel in self._cancels:
+            cancel()
+        self._cancels.clear()
+        await self.shell.stop()
+
+    async def _rest(self) -> None:
+        """Sleep until there is input, an offer, a due timer or a heartbeat to write."""
+        due_ms = self.core.due_ms(self.state)
+        wait_ms = self._appended_ms + HEARTBEAT_MS - self._now_ms()
+        if due_ms is not None:
+            wait_ms = min(wait_ms, due_ms - self._now_ms())
+        if wait_ms <= 0 or self._wake.is_set():
+            await asyncio.sleep(0)
+        else:
+            timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._wake.set)
+            await self._wake.wait()
+            timer.cancel()
+        self._wake.clear()
+
+    def _now_ms(self) -> int:
+        """The journal's time: wall time, but a jump forward counts as 2 s and none goes back."""
+        last_ms = self.state.now_ms
+        now_ms = self.host.clock.now_ms() - self._wall_skew_ms
+        bounded_ms = min(max(now_ms, last_ms), last_ms + JUMP_MS_MAX)
+        self._wall_skew_ms += now_ms - bounded_ms
+        return bounded_ms
+
+    async def _turn(self) -> None:
+        """One step: consume, decide, record."""
+        probe = self.host.probe
+        probe(CrashPoint.BEFORE_CONSUME)
+        inputs = await self._gather()
+        received = tuple(self._offers)
+        self._offers.clear()
+        now_ms = self._now_ms()
+        begin_step(self.state, now_ms)
+        count = apply_inputs(self.core, self.state, inputs)
+        if received:
+            probe(CrashPoint.BEFORE_OUTCOME)
+            for event in received:
+                self.core.evolve(self.state, event)
+            probe(CrashPoint.AFTER_OUTCOME)
+        probe(CrashPoint.AFTER_CONSUME)
+        probe(CrashPoint.BEFORE_DECIDE)
+        events = step(self.core, self.state)
+        probe(CrashPoint.AFTER_DECIDE)
+        self.stats.steps += 1
+        self.stats.inputs += count
+        beat = now_ms - self._appended_ms >= HEARTBEAT_MS
+        if count or events or received or beat or self._note:
+            await self._record(now_ms, received, events)
+            self._start_effects()
+            await self._snapshot()
+
+    async def _gather(self) -> list[tuple[Consumed, list[tuple[int, Record]]]]:
+        """What each source journal has for us, in the fixed order of sources."""
+        found = []
+        for reader in self._readers:
+            start = reader.next
+            batch = await self.bus.read(JournalName(reader.journal), start, READ_BYTES_MAX)
+            if batch:
+                voids = reader.voids
+                records = list(reader.accept_all(batch))
+                self.stats.voids += reader.voids - voids
+                found.append((Consumed(reader.journal, start, reader.next), records))
+                self._wake.set()
+        return found
+
+    async def _record(self, now_ms: int, received: tuple[Event, ...], events: list[Event]) -> None:
+        """Append the step as one record and wait for its acknowledgement."""
+        consumed = tuple(
+            Consumed(reader.journal, self._consumed[reader.journal], reader.next)
+            for reader in self._readers
+            if reader.next > self._consumed[reader.journal]
+        )
+        own = self.folded.own
+        record = Record(
+            own.term,
+            own.seq + 1,
+            now_ms,
+            consumed,
+            pack_received(received),
+            slice_events(events),
+            snapshot=self._note,
+        )
+        payload = encode(record)
+        probe = self.host.probe
+        probe(CrashPoint.BEFORE_APPEND)
+        position = await self._append(payload)
+        probe(CrashPoint.AFTER_APPEND)
+        probe(CrashPoint.BEFORE_ACKNOWLEDGE)
+        own.next, own.seq = position + 1, own.seq + 1
+        self._note = None
+        self._consumed = {reader.journal: reader.next for reader in self._readers}
+        self._appended_ms = now_ms
+        self.stats.records += 1
+        self.stats.bytes += len(payload)
+        self.stats.events += len(events)
+        probe(CrashPoint.AFTER_ACKNOWLEDGE)
+
+    async def _append(self, payload: bytes) -> int:
+        while True:
+            expected = self.folded.own.next
+            try:
+                return await self.bus.append(self.journal, expected, payload)
+            except WrongPosition as error:
+                await self._find_out(error)
+                if error.landed:
+                    return error.actual
+
+    async def _find_out(self, error: WrongPosition) -> None:
+        """Who wrote between the expected and the actual position? Void records do no harm; a
+        claim ends this ownership. Raises OwnershipLost.
+        """
+        own = self.folded.own
+        while own.next < error.actual:
+            batch = await self.bus.read(self.journal, own.next)
+            if not batch:
+                raise OwnershipLost(f"{self.journal}: cannot read {own.next}")
+            for position, payload in batch:
+                if position >= error.actual:
+                    break
+                if own.accept(position, payload) is not None:
+                    raise OwnershipLost(f"{self.journal}: another owner's record at {position}")
+
+    def _start_effects(self) -> None:
+        """Let out the effects that acknowledged records demand and that were not started yet."""
+        for effect_id, effect in self.core.effects(self.state).items():
+            if effect_id > self._started_effect:
+                self.host.probe(CrashPoint.BEFORE_EFFECT)
+                self._started_effect = effect_id
+                self.shell.effect(effect_id, effect)
+                self.host.probe(CrashPoint.AFTER_EFFECT)
+
+    async def _snapshot(self) -> None:
+        if self.snapshots.due(self.folded.own.next, self.state.now_ms):
+            self._note = await self.snapshots.take(self.folded)
+            self.stats.snapshots += 1

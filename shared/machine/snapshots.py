@@ -1,0 +1,100 @@
+"""When the owner copies its folded state, and how far journals may be cut.
+
+A snapshot is taken right after an acknowledgement, when memory is exactly the fold of the journal.
+Its hash goes into the next record, so every replay checks it. A journal is cut only below its
+owner's second-newest snapshot and below every reader's cursor *in that reader's second-newest
+snapshot*: a reader that falls back must still be able to re-read what it consumed.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shared.machine.core import S
+from shared.machine.crash import CrashPoint
+from shared.machine.fold import SNAPSHOT_VERSION, Folded, state_hash
+from shared.machine.record import SnapshotNote
+from shared.ports.bus import Bus, JournalName
+from shared.ports.snapshots import SnapshotMeta, SnapshotStore
+
+if TYPE_CHECKING:
+    from shared.machine.runtime import Host
+
+
+@dataclass(frozen=True)
+class SnapshotPolicy:
+    """A snapshot after so many records or so much time, `keep` of them; `readers` are the journals
+    whose owners read this one; `cut` = also drop what nobody needs (else keep all for replay).
+    """
+
+    every_records: int = 20_000
+    every_ms: int = 60_000
+    keep: int = 4
+    cut: bool = False
+    readers: tuple[str, ...] = ()
+
+
+class Snapshots:
+    """Takes snapshots of one journal's fold, drops old ones, cuts the journal."""
+
+    def __init__(
+        self,
+        journal: JournalName,
+        store: SnapshotStore,
+        bus: Bus,
+        host: "Host",
+        policy: SnapshotPolicy,
+    ) -> None:
+        """Counts from the first acknowledgement it sees."""
+        self._journal, self._store, self._bus, self._host = journal, store, bus, host
+        self._policy = policy
+        self._at: int | None = None
+        self._at_ms = 0
+
+    def due(self, position: int, now_ms: int) -> bool:
+        """Is it time for a copy of the state below `position`?"""
+        if self._at is None:
+            self._at, self._at_ms = position, now_ms
+            return False
+        if position - self._at >= self._policy.every_records:
+            return True
+        return now_ms - self._at_ms >= self._policy.every_ms
+
+    async def take(self, folded: Folded[S]) -> SnapshotNote:
+        """Copy the state, store it, cut if allowed; returns the note for the next record."""
+        self._host.probe(CrashPoint.BEFORE_SNAPSHOT)
+        folded.core.check(folded.state)
+        body = folded.body()
+        cursors = {name: at.next for name, at in folded.state.cursors.items()}
+        position = folded.own.next
+        meta = SnapshotMeta(
+            self._journal, position, SNAPSHOT_VERSION, state_hash(body), cursors, len(body)
+        )
+        self._at, self._at_ms = position, folded.state.now_ms
+        await self._host.offload(self._store.save, meta, body)
+        self._host.probe(CrashPoint.AFTER_SNAPSHOT)
+        await self._host.offload(self._drop_old)
+        if self._policy.cut:
+            await self._cut()
+        return SnapshotNote(position, meta.state_hash)
+
+    def _drop_old(self) -> None:
+        kept = self._store.list(self._journal)[: self._policy.keep]
+        if len(kept) == self._policy.keep:
+            self._store.drop(self._journal, kept[-1].position)
+
+    async def _cut(self) -> None:
+        below = self._second_newest_position()
+        for reader in self._policy.readers:
+            below = min(below, self._second_newest_cursor(reader))
+        if below > 0:
+            self._host.probe(CrashPoint.BEFORE_CUT)
+            await self._bus.cut(self._journal, below)
+            self._host.probe(CrashPoint.AFTER_CUT)
+
+    def _second_newest_position(self) -> int:
+        found = self._store.list(self._journal)
+        return found[1].position if len(found) > 1 else 0
+
+    def _second_newest_cursor(self, reader: str) -> int:
+        found = self._store.list(reader)
+        return found[1].cursors.get(self._journal, 0) if len(found) > 1 else 0

@@ -1,0 +1,54 @@
+"""Columns: the packed form in which many pods cross the mesh.
+
+An id column is little-endian int64 in one `bytes`; a name column is one string joined by newlines
+(Kubernetes names and uids cannot hold one). Packing 1,000 ids costs under a microsecond, so the
+price of a pod is its bytes and not its objects. Nothing here knows what the columns mean.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+I64 = NDArray[np.int64]
+I16 = NDArray[np.int16]
+
+INT64 = np.dtype("<i8")
+INT16 = np.dtype("<i2")
+
+
+def pack(values: I64 | Sequence[int] | Iterable[int]) -> bytes:
+    """One int64 column, shape (n,), as bytes."""
+    if isinstance(values, np.ndarray):
+        return values.astype(INT64, copy=False).tobytes()
+    return np.fromiter(values, INT64).tobytes()
+
+
+def unpack(column: bytes) -> I64:
+    """The read-only int64 array, shape (n,), over a packed column."""
+    return np.frombuffer(column, INT64)
+
+
+def pack16(values: I16) -> bytes:
+    """One int16 column (scores), shape (n,), as bytes."""
+    return values.astype(INT16, copy=False).tobytes()
+
+
+def unpack16(column: bytes) -> I16:
+    """The read-only int16 array, shape (n,), over a packed column."""
+    return np.frombuffer(column, INT16)
+
+
+def size(column: bytes) -> int:
+    """How many values a packed int64 column holds."""
+    return len(column) >> 3
+
+
+def join(names: Iterable[str]) -> str:
+    """One name column; an empty column is the empty string, so names must not be empty."""
+    return "\n".join(names)
+
+
+def split(column: str) -> list[str]:
+    """The names of a joined column."""
+    return column.split("\n") if column else []

@@ -1,0 +1,146 @@
+"""Frozen values of the domain: nodes, pod specs (what a signature stands for), budgets, gangs.
+
+Quantities are integers in base units: cpu and gpu in milli, memory and storage in bytes, all else
+in counts. Parsing of Kubernetes' quantity strings happens at the edge (shared/adapters).
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+CPU = "cpu"
+MEMORY = "memory"
+PODS = "pods"
+
+DEFAULT_CPU_MILLI = 100
+DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
+
+NO_SCHEDULE = "NoSchedule"
+NO_EXECUTE = "NoExecute"
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
+UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+
+
+class Taint(Struct, frozen=True, gc=False):
+    """A node's taint."""
+
+    key: str
+    value: str = ""
+    effect: str = NO_SCHEDULE
+
+
+class Toleration(Struct, frozen=True, gc=False):
+    """A pod's toleration; empty key with Exists tolerates everything, empty effect any effect."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Requirement(Struct, frozen=True, gc=False):
+    """One expression over a node's labels (or, in `fields`, over metadata.name)."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+
+class SelectorTerm(Struct, frozen=True):
+    """Requirements that must all hold; a term with none matches nothing."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+class PreferredTerm(Struct, frozen=True):
+    """A term worth `weight` (1..100) when it matches."""
+
+    weight: int
+    term: SelectorTerm
+
+
+class HostPort(Struct, frozen=True, gc=False):
+    """A port on the node itself; ip 0.0.0.0 clashes with every ip."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = "0.0.0.0"
+
+
+class GpuRequest(Struct, frozen=True):
+    """`count` devices of `milli` each: a fraction (milli < 1000, count 1) of one device, or
+    `count` whole empty ones. `models` empty means any model.
+    """
+
+    milli: int
+    count: int = 1
+    models: tuple[str, ...] = ()
+
+
+class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The scheduling-relevant part of a pod: equal specs are interchangeable.
+
+    `requests` are the pod's effective requests, sorted by resource name; `nonzero_*` are the same
+    with kube-scheduler's defaults for containers that ask for nothing (scoring only).
+    """
+
+    priority: int = 0
+    requests: tuple[tuple[str, int], ...] = ()
+    nonzero_cpu_milli: int = DEFAULT_CPU_MILLI
+    nonzero_memory_bytes: int = DEFAULT_MEMORY_BYTES
+    node_selector: tuple[tuple[str, str], ...] = ()
+    affinity_required: tuple[SelectorTerm, ...] = ()
+    affinity_preferred: tuple[PreferredTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    gpu: GpuRequest | None = None
+    never_preempts: bool = False
+    scheduler: str = "default-scheduler"
+
+    def request(self, resource: str) -> int:
+        """Requested amount of one resource, 0 where absent."""
+        for name, amount in self.requests:
+            if name == resource:
+                return amount
+        return 0
+
+
+class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node as the scheduler sees it. `allocatable` is sorted by resource name."""
+
+    uid: str
+    name: str
+    allocatable: tuple[tuple[str, int], ...] = ()
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    gpu_count: int = 0
+    gpu_model: str = ""
+
+
+class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A PodDisruptionBudget: which pods it covers and how many disruptions it allows now.
+
+    An empty selector (no labels, no expressions) covers no pod, as in kube-scheduler's preemption.
+    `disrupted` are uids already counted in the status.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    match_labels: tuple[tuple[str, str], ...] = ()
+    match_expressions: tuple[Requirement, ...] = ()
+    allowed: int = 0
+    disrupted: tuple[str, ...] = ()
+
+
+class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A pod group that starts with at least `min_count` members or not at all."""
+
+    key: str
+    min_count: int
+    timeout_ms: int = 300_000
+    version: int = 1

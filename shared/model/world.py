@@ -1,0 +1,35 @@
+"""A world: what a simulated cluster holds and what will happen in it, whatever it was read from."""
+
+from msgspec import Struct
+
+from shared.events.observed import PodsSeen
+from shared.model.objects import Budget, Gang, Node
+
+
+class Arrival(Struct, frozen=True, kw_only=True):
+    """Pods that are created at `at_ms` of the world's time, and live `lifetime_ms` after they are
+    bound (0 = for ever). `pods.revisions` is empty: the cluster gives them.
+    """
+
+    at_ms: int
+    pods: PodsSeen
+    lifetime_ms: int = 0
+
+
+class Rejection(Struct, frozen=True):
+    """Input that could not be used: file and row (`what`), field, and the rule it broke."""
+
+    what: str
+    field: str
+    rule: str
+
+
+class World(Struct, frozen=True, kw_only=True):
+    """Objects at the start, arrivals in order of `at_ms`, and what was rejected on the way in."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    arrivals: tuple[Arrival, ...]
+    budgets: tuple[Budget, ...] = ()
+    gangs: tuple[Gang, ...] = ()
+    rejected: tuple[Rejection, ...] = ()

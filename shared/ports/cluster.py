@@ -1,0 +1,75 @@
+"""The cluster as the mesh sees it: something to watch, and something that takes requests.
+
+Two kinds of adapter stand behind it: the simulated cluster (shared/adapters) and a live Kubernetes
+API. Requests are batches because a flood is columns; an adapter may send them one by one.
+Answers are definite or say that they are not (`Answer.UNKNOWN`); nothing is raised for them.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from shared.events.base import Event
+from shared.model.answers import Answer
+
+
+class BindRequest(Struct, frozen=True, gc=False):
+    """One binding POST with its preconditions."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    revision: int
+
+
+class PodRead(Struct, frozen=True, gc=False):
+    """What a read showed: `node` is empty while the pod is unassigned."""
+
+    answer: Answer
+    node: str = ""
+    revision: int = 0
+
+
+class Watched(Struct, frozen=True, gc=False):
+    """Observations up to and including one revision, in the cluster's order."""
+
+    revision: int
+    events: tuple[Event, ...]
+
+
+class Gone(Exception):
+    """The revision to resume from is no longer kept (410): list again."""
+
+
+class Cluster(Protocol):
+    """A client of the cluster. Every call may take long; none may be trusted to come back."""
+
+    async def identity(self) -> str:
+        """A name that no other cluster has (the uid of kube-system)."""
+        ...
+
+    async def list_all(self, kind: str) -> Watched:
+        """All objects of one kind (`nodes`, `pods`, `budgets`, `gangs`), consistently."""
+        ...
+
+    def watch(self, since: int) -> AsyncIterator[Watched]:
+        """Everything after a revision, for ever. Raises Gone."""
+        ...
+
+    async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
+        """POST bindings; the answers' revision is the pod's new one where DONE."""
+        ...
+
+    async def read(self, uids: Sequence[str]) -> list[PodRead]:
+        """GET pods: DONE with node and revision, GONE, or UNKNOWN."""
+        ...
+
+    async def touch(self, uids: Sequence[str], messages: Sequence[str]) -> list[PodRead]:
+        """Patch the PodScheduled=False condition; raises the resourceVersion (DONE)."""
+        ...
+
+    async def evict(self, uids: Sequence[str]) -> list[Answer]:
+        """Set DisruptionTarget and DELETE with uid precondition: DONE, GONE, REFUSED, UNKNOWN."""
+        ...
