@@ -16,10 +16,12 @@ ifndef PYTHON
 PYTHON := $(shell for candidate in python3.11 python3 python3.12 python3.13; do \
 	if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
 	then echo $$candidate; break; fi; done)
+PYTHON := $(or $(PYTHON),python3)
 endif
 VENV := .venv
 BIN := $(VENV)/bin
 SOURCES := services shared muster loadtest tests
+VENV_STAMP := $(VENV)/made.stamp
 RUN_STAMP := $(VENV)/run.stamp
 DEV_STAMP := $(VENV)/dev.stamp
 LOCK_STAMP := .venv-lock/lock.stamp
@@ -52,7 +54,7 @@ lint: $(DEV_STAMP) ## Everything of `check` except the tests
 		{ $(BIN)/ruff format --check $(SOURCES) || true; echo "run 'make format'"; exit 1; }
 	@$(BIN)/ruff check --quiet $(SOURCES)
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-timing 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-logo
 
 tidy: $(DEV_STAMP) ## Only the style tests
 	@$(BIN)/python -m pytest -q tests/tidy
@@ -78,10 +80,13 @@ clean: ## Remove the virtual environments, caches and run directories (not the s
 	@rm -rf $(VENV) .venv-lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache runs
 	@find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(BIN)/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=..."; exit 1; }
+$(VENV_STAMP):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed; name one: make PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
-		echo "$(PYTHON) has no venv module; on Debian install python3-venv"; exit 1; }
+		echo "$(PYTHON) cannot make a virtual environment; on Debian: apt install python3-venv"; \
+		exit 1; }
+	@touch $@
 
 # The project itself is linked, not built: a path file and a launcher need neither network nor
 # build tools, and what runs is always what is in the working tree.
@@ -98,14 +103,14 @@ launcher.chmod(0o755)
 endef
 export LINK
 
-$(RUN_STAMP): requirements/run.txt | $(BIN)/python
+$(RUN_STAMP): requirements/run.txt | $(VENV_STAMP)
 	@echo "installing requirements/run.txt"
 	@$(BIN)/python $(PIP_INSTALL) -r requirements/run.txt
 	@$(BIN)/python -c "$$LINK"
 	@touch $@
 
 # The development requirements contain those to run, so they satisfy that stamp as well.
-$(DEV_STAMP): requirements/dev.txt | $(BIN)/python
+$(DEV_STAMP): requirements/dev.txt | $(VENV_STAMP)
 	@echo "installing requirements/dev.txt"
 	@$(BIN)/python $(PIP_INSTALL) -r requirements/dev.txt
 	@$(BIN)/python -c "$$LINK"
