@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Runs one Kafka broker in the foreground (KRaft, combined mode, loopback, no TLS: for tests and
+# benches). Usage: start-kafka.sh DATA_DIR PORT CONTROLLER_PORT
+# The data directory is formatted on first use and kept. MUSTER_KAFKA_JAVA_OPTS sets JVM options.
+# `exec` makes this process the broker, so that its id is the one to signal.
+set -euo pipefail
+
+if [ "$#" -ne 3 ]; then
+  echo "usage: start-kafka.sh DATA_DIR PORT CONTROLLER_PORT" >&2
+  exit 2
+fi
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+kafka="${MUSTER_SERVERS:-$here/../../.servers}/kafka"
+data="$1" port="$2" controller="$3"
+
+if [ ! -f "$kafka/installed.xml" ]; then
+  echo "Kafka is not installed; run 'make servers'" >&2
+  exit 1
+fi
+mkdir -p "$data"
+config="$data/server.properties"
+cat >"$config" <<EOF
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:$controller
+listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
+advertised.listeners=PLAINTEXT://127.0.0.1:$port
+controller.listener.names=CONTROLLER
+log.dirs=$data/log
+# Topics are created by their owner with checked settings, never by accident.
+auto.create.topics.enable=false
+message.max.bytes=33554432
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+# A killed broker must be forgotten before it may register again: seconds, not the default nine.
+broker.session.timeout.ms=2000
+broker.heartbeat.interval.ms=500
+EOF
+
+log="-Dlog4j2.configurationFile=$here/kafka/log4j2.properties"
+read -r -a options <<<"${MUSTER_KAFKA_JAVA_OPTS:--Xms256m -Xmx768m}"
+if [ ! -f "$data/log/meta.properties" ]; then
+  java -Xmx128m "$log" -cp "$kafka/lib/*" kafka.tools.StorageTool \
+    format -t bXVzdGVyLXRlc3QtMDAwMQ -c "$config"
+fi
+exec java "${options[@]}" "$log" -cp "$kafka/lib/*" kafka.Kafka "$config"
