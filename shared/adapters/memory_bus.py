@@ -6,7 +6,7 @@ It keeps nothing beyond the process. All clients of one MemoryLog share one thre
 from collections.abc import Callable
 
 from shared.adapters.bus_watches import Watches
-from shared.ports.bus import CutAway, JournalName, WrongPosition, split_journal
+from shared.ports.bus import CutAway, JournalName, WrongPosition, check_record, split_journal
 
 
 class _Journal:
@@ -50,6 +50,7 @@ class MemoryBus:
 
     async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
         """See Bus.append; never AppendUnknown."""
+        check_record(journal, payload)
         held = self._log._journal(journal)
         if expected != held.end:
             raise WrongPosition(journal, expected, held.end, landed=False)

@@ -21,6 +21,7 @@ from shared.ports.bus import (
     CutAway,
     JournalName,
     WrongPosition,
+    check_record,
     split_journal,
 )
 
@@ -113,6 +114,7 @@ class SqliteLog:
         return held
 
     def _append(self, name: JournalName, expected: int, payload: bytes) -> int:
+        check_record(name, payload)
         held = self._journal(name)
         if expected < 0:
             raise WrongPosition(name, expected, self._fresh_end(held), landed=False)

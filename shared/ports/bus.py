@@ -11,6 +11,9 @@ from typing import NewType, Protocol
 JournalName = NewType("JournalName", str)
 """`service/partition`, for example `ingest/0` or `placement/2`."""
 
+RECORD_BYTES_MAX = 16 << 20
+"""The largest record that every adapter takes."""
+
 _JOURNAL = re.compile(r"([a-z][a-z0-9-]*)/(0|[1-9][0-9]*)")
 
 
@@ -27,6 +30,14 @@ def split_journal(journal: JournalName) -> tuple[str, int]:
     if match is None:
         raise ValueError(f"journal {journal!r}: must be service/partition, such as placement/2")
     return match[1], int(match[2])
+
+
+def check_record(journal: JournalName, payload: bytes) -> None:
+    """Raises ValueError when a record is larger than every adapter takes."""
+    if len(payload) > RECORD_BYTES_MAX:
+        raise ValueError(
+            f"journal {journal}: a record of {len(payload)} bytes is over {RECORD_BYTES_MAX}"
+        )
 
 
 class WrongPosition(Exception):
@@ -69,7 +80,7 @@ class Bus(Protocol):
     async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
         """Store a record; returns `expected` once it is durable there.
 
-        Raises WrongPosition, AppendUnknown.
+        Raises WrongPosition, AppendUnknown; ValueError above RECORD_BYTES_MAX.
         """
         ...
 

@@ -1,0 +1,191 @@
+"""The bus over Kafka: a topic per service, a partition per service partition, offsets as positions.
+
+Kafka cannot refuse a record at a stale position; the offset it returns tells, and the record stays
+(WrongPosition with `landed`). No groups, no transactions.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from shared.adapters.bus_watches import Watches
+from shared.adapters.kafka_bus_reader import KafkaReader
+from shared.adapters.kafka_bus_settings import KafkaSettings
+from shared.adapters.kafka_bus_topics import MESSAGE_BYTES_MAX, delete_records, ensure_topics
+from shared.ports.bus import (
+    AppendUnknown,
+    JournalName,
+    WrongPosition,
+    check_record,
+    split_journal,
+)
+
+log = logging.getLogger("muster.bus.kafka")
+
+
+class KafkaBus:
+    """One client. `start` first; `partitions` are the services whose topics must be there."""
+
+    def __init__(
+        self, settings: KafkaSettings, partitions: Mapping[str, int], client_id: str = "muster"
+    ) -> None:
+        self._settings = settings
+        self._partitions = dict(partitions)
+        self._client_id = client_id
+        self._watches = Watches()
+        self._reader = KafkaReader(settings, client_id, self._watches, self.bounds)
+        self._producer: Any = None
+        self._producer_lock = asyncio.Lock()
+        # Asks for bounds on a connection of its own: a waiting fetch blocks the one it is on.
+        self._asker: Any = None
+        self._asker_lock = asyncio.Lock()
+        self._abandoned: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def start(self) -> None:
+        """Create and check the topics. Raises BusUnavailable within a bounded time."""
+        await ensure_topics(self._settings, self._partitions)
+
+    async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
+        """See Bus.append. Any failure also throws the producer away, so nothing is sent twice."""
+        check_record(journal, payload)
+        producer = await self._get_producer()
+        service, partition = split_journal(journal)
+        try:
+            async with asyncio.timeout(self._settings.append_timeout_ms / 1_000):
+                landed = await producer.send_and_wait(
+                    self._settings.topic(service), payload, partition=partition
+                )
+        except BaseException as error:
+            self._throw_away(producer)
+            # aiokafka raises AssertionError from a producer that has failed before.
+            if isinstance(error, KafkaError | OSError | TimeoutError | AssertionError):
+                reason = str(error) or type(error).__name__
+                raise AppendUnknown(
+                    f"Kafka at {self._settings.bootstrap}: journal {journal}: {reason}"
+                ) from error
+            raise
+        if landed.offset < 0:  # a retry of a record whose offset the broker no longer knows
+            self._throw_away(producer)
+            raise AppendUnknown(f"journal {journal}: the broker did not say where it landed")
+        if landed.offset != expected:
+            raise WrongPosition(journal, expected, landed.offset, landed=True)
+        return expected
+
+    async def read(
+        self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
+    ) -> list[tuple[int, bytes]]:
+        """See Bus.read. Cheapest for one reader per journal that moves forward."""
+        return await self._reader.read(journal, start, limit_bytes)
+
+    async def bounds(self, journal: JournalName) -> tuple[int, int]:
+        """See Bus.bounds."""
+        service, number = split_journal(journal)
+        partition = TopicPartition(self._settings.topic(service), number)
+        asker = await self._get_asker()
+        # The beginning first: a cut in between must not make the journal look longer than it is.
+        first, end = await self._settings.reach(
+            _bounds(asker, partition), 2 * self._settings.request_timeout_ms
+        )
+        return first, end
+
+    def watch(
+        self, journal: JournalName, start: int, notify: Callable[[], None]
+    ) -> Callable[[], None]:
+        """See Bus.watch."""
+        feed = self._reader.feed(journal, start)
+        return self._watches.add(journal, start, notify, feed.next)
+
+    async def cut(self, journal: JournalName, below: int) -> None:
+        """See Bus.cut. Another client may still return records that it had fetched before."""
+        first, end = await self.bounds(journal)
+        below = min(below, end)
+        if below > first:
+            service, partition = split_journal(journal)
+            topic = self._settings.topic(service)
+            await delete_records(self._settings, topic, partition, below)
+            self._reader.cut(journal, below)
+
+    async def close(self) -> None:
+        """See Bus.close."""
+        self._closed = True
+        self._watches.clear()
+        await self._reader.close()
+        producer, self._producer = self._producer, None
+        asker, self._asker = self._asker, None
+        if producer is not None:
+            await _abandon(producer)
+        if asker is not None:
+            await asker.stop()
+        if self._abandoned:
+            await asyncio.gather(*self._abandoned, return_exceptions=True)
+
+    # -- clients ----------------------------------------------------------------------------
+
+    async def _get_producer(self) -> Any:
+        async with self._producer_lock:
+            assert not self._closed, "the bus is closed"
+            if self._producer is None:
+                producer = AIOKafkaProducer(
+                    client_id=self._client_id,
+                    acks="all",
+                    enable_idempotence=True,
+                    compression_type="zstd",
+                    linger_ms=0,
+                    max_request_size=MESSAGE_BYTES_MAX,
+                    **self._settings.client_arguments(),
+                )
+                try:
+                    await self._settings.reach(producer.start())
+                except BaseException:
+                    await _abandon(producer)
+                    raise
+                self._producer = producer
+            return self._producer
+
+    def _throw_away(self, producer: Any) -> None:
+        if self._producer is producer:
+            self._producer = None
+        task = asyncio.get_running_loop().create_task(_abandon(producer))
+        self._abandoned.add(task)
+        task.add_done_callback(self._abandoned.discard)
+
+    async def _get_asker(self) -> Any:
+        async with self._asker_lock:
+            assert not self._closed, "the bus is closed"
+            if self._asker is None:
+                asker = AIOKafkaConsumer(
+                    client_id=self._client_id, **self._settings.client_arguments()
+                )
+                try:
+                    await self._settings.reach(asker.start())
+                except BaseException:
+                    await asker.stop()
+                    raise
+                self._asker = asker
+            return self._asker
+
+
+async def _bounds(asker: Any, partition: TopicPartition) -> tuple[int, int]:
+    first = (await asker.beginning_offsets([partition]))[partition]
+    end = (await asker.end_offsets([partition]))[partition]
+    return first, end
+
+
+async def _abandon(producer: Any) -> None:
+    """Close a producer without delivering what it still holds.
+
+    Its own `stop` waits for delivery, which a dead broker never lets end and which nobody wants.
+    So the connections go first; then nothing more can be sent.
+    """
+    producer._closed = True
+    await producer.client.close()
+    sender = producer._sender
+    if sender is not None and sender.sender_task is not None:
+        sender.sender_task.cancel()
+        await asyncio.gather(sender.sender_task, return_exceptions=True)
+    producer._message_accumulator.fail_all(KafkaError("the producer was thrown away"))

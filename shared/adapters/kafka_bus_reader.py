@@ -1,0 +1,253 @@
+"""Reading Kafka: one consumer per client, partitions assigned by hand, a feed per journal.
+
+No consumer groups: who reads what is the machine's business, and its cursors are in its journals.
+A pump moves what arrives into the feeds, wakes the watches, and builds a new consumer when the
+old one fails or falls silent (known to happen after a broker's restart).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+
+from shared.adapters.bus_watches import Watches
+from shared.adapters.kafka_bus_feed import Feed
+from shared.adapters.kafka_bus_settings import KafkaSettings
+from shared.ports.bus import BusCorrupt, BusUnavailable, CutAway, JournalName, split_journal
+
+log = logging.getLogger("muster.bus.kafka")
+
+# Small: a new position is only asked for when the broker has answered the request before it.
+FETCH_MAX_WAIT_MS = 50
+# A feed is not filled beyond this (and one more answer) until its reader has moved on.
+FEED_BYTES_MAX = 16 << 20
+PARTITION_FETCH_BYTES = 4 << 20
+RETRY_S = 0.25
+# How often a silent client asks whether there is something it should have been sent.
+STALL_CHECK_S = 3.0
+
+Bounds = Callable[[JournalName], Awaitable[tuple[int, int]]]
+
+
+class KafkaReader:
+    """The feeds of one client. `bounds` asks the broker where a journal begins and ends."""
+
+    def __init__(
+        self, settings: KafkaSettings, client_id: str, watches: Watches, bounds: Bounds
+    ) -> None:
+        self._settings = settings
+        self._client_id = client_id
+        self._watches = watches
+        self._bounds = bounds
+        self._feeds: dict[TopicPartition, Feed] = {}
+        self._consumer: Any = None  # None while a new one is being built
+        self._pump_task: asyncio.Task[None] | None = None
+        self._quiet_since = 0.0
+        self._behind: set[TopicPartition] = set()
+
+    def feed(self, journal: JournalName, start: int) -> Feed:
+        """The journal's feed; new ones begin at `start`."""
+        partition = self._partition(journal)
+        feed = self._feeds.get(partition)
+        if feed is None:
+            feed = self._feeds[partition] = Feed(journal, start)
+            self._assign()
+            if self._pump_task is None:
+                self._pump_task = asyncio.get_running_loop().create_task(self._pump())
+        return feed
+
+    async def read(
+        self, journal: JournalName, start: int, limit_bytes: int
+    ) -> list[tuple[int, bytes]]:
+        """See Bus.read."""
+        feed = self.feed(journal, start)
+        if not self._ready(feed, start):
+            async with feed.lock:
+                # Bounded by two answers of the broker: the bounds, then the records themselves.
+                timeout_ms = 2 * self._settings.request_timeout_ms
+                if not await self._settings.reach(self._wait_for(feed, start), timeout_ms):
+                    return []
+        if feed.error is not None:
+            raise feed.error
+        if not feed.covers(start):
+            return []
+        self._leave_behind(feed, start)
+        return feed.take(start, limit_bytes)
+
+    def cut(self, journal: JournalName, below: int) -> None:
+        """This client cut the journal: what its feed holds below is gone as well."""
+        feed = self._feeds.get(self._partition(journal))
+        if feed is not None and feed.first < below:
+            self._leave_behind(feed, min(below, feed.next))
+
+    def _ready(self, feed: Feed, start: int) -> bool:
+        """Whether the feed can answer without asking the broker."""
+        if feed.covers(start) or feed.error is not None:
+            return True
+        return feed.caught_up and start == feed.next and self._watches.has(feed.journal)
+
+    async def _wait_for(self, feed: Feed, start: int) -> bool:
+        """Wait for the record at `start`; False when the journal ends before it."""
+        while not self._ready(feed, start):
+            first, end = await self._bounds(feed.journal)
+            if start < first:
+                raise CutAway(feed.journal, start, first)
+            if feed.covers(start):
+                return True
+            if start >= end:
+                if start == end and feed.next != start:
+                    self._move(feed, start)  # ready for the next record
+                feed.caught_up = feed.next >= end
+                return False
+            if start != feed.next:
+                self._move(feed, start)
+            while feed.next <= start and feed.error is None:
+                await feed.arrived()
+        return True
+
+    def _move(self, feed: Feed, start: int) -> None:
+        forward = start > feed.next
+        feed.move(start)
+        partition = self._partition(feed.journal)
+        if self._consumer is not None:
+            self._consumer.seek(partition, start)
+            self._resume(feed)
+        if forward:
+            # What was skipped exists, and a watch may have waited for it.
+            self._watches.wake(feed.journal, start)
+
+    def _leave_behind(self, feed: Feed, below: int) -> None:
+        feed.leave_behind(below)
+        if feed.paused and feed.size_bytes <= FEED_BYTES_MAX // 2:
+            self._resume(feed)
+
+    def _resume(self, feed: Feed) -> None:
+        if feed.paused:
+            feed.paused = False
+            if self._consumer is not None:
+                self._consumer.resume(self._partition(feed.journal))
+
+    def _partition(self, journal: JournalName) -> TopicPartition:
+        service, partition = split_journal(journal)
+        return TopicPartition(self._settings.topic(service), partition)
+
+    def _assign(self) -> None:
+        """Assigning replaces everything, so every position is set again."""
+        if self._consumer is None:
+            return
+        self._consumer.assign(list(self._feeds))
+        for partition, feed in self._feeds.items():
+            self._consumer.seek(partition, feed.next)
+            if feed.paused:
+                self._consumer.pause(partition)
+
+    # -- the pump ---------------------------------------------------------------------------
+
+    async def _pump(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                if self._consumer is None:
+                    await self._build()
+                    self._quiet_since = loop.time()
+                arrived = await self._consumer.getmany(timeout_ms=1_000)
+                for partition, records in arrived.items():
+                    self._take_in(partition, records)
+                if arrived:
+                    self._quiet_since = loop.time()
+                elif loop.time() - self._quiet_since > STALL_CHECK_S:
+                    await self._check_stall()
+                    self._quiet_since = loop.time()
+            except OffsetOutOfRangeError as error:
+                await self._out_of_range(error)
+            except (KafkaError, OSError, BusUnavailable) as error:
+                log.warning("reading from %s: %r", self._settings.bootstrap, error)
+                await self._discard()
+                await asyncio.sleep(RETRY_S)
+
+    async def _build(self) -> None:
+        consumer = AIOKafkaConsumer(
+            client_id=self._client_id,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level="read_uncommitted",
+            fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
+            max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
+            retry_backoff_ms=int(RETRY_S * 1_000),
+            **self._settings.client_arguments(),
+        )
+        try:
+            # Before the start, so that it fetches the topics' metadata at once.
+            consumer.assign(list(self._feeds))
+            await self._settings.reach(consumer.start())
+        except BaseException:
+            await consumer.stop()
+            raise
+        self._consumer = consumer
+        self._assign()
+
+    async def _discard(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            try:
+                await asyncio.wait_for(consumer.stop(), self._settings.connect_timeout_ms / 1_000)
+            except (KafkaError, OSError, TimeoutError) as error:
+                log.warning("closing a consumer: %r", error)
+
+    def _take_in(self, partition: TopicPartition, records: list[ConsumerRecord]) -> None:
+        feed = self._feeds[partition]
+        for record in records:
+            if record.offset < feed.next:
+                continue  # fetched before the window was moved
+            if record.offset > feed.next or record.value is None:
+                feed.error = BusCorrupt(
+                    f"Kafka at {self._settings.bootstrap}: journal {feed.journal}: position "
+                    f"{feed.next} is missing"
+                )
+                break
+            feed.add(record.value)
+        if feed.size_bytes > FEED_BYTES_MAX and not feed.paused:
+            feed.paused = True
+            self._consumer.pause(partition)
+            # A watch further on would never hear of more: let it come and move the window.
+            self._watches.wake_all(feed.journal)
+        feed.announce()
+        self._watches.wake(feed.journal, feed.next)
+
+    async def _out_of_range(self, error: OffsetOutOfRangeError) -> None:
+        """A feed stands below what was cut, or above the end."""
+        for partition in error.args[0]:
+            feed = self._feeds[partition]
+            first, end = await self._bounds(feed.journal)
+            if feed.next > end and feed.first != feed.next:
+                feed.error = BusCorrupt(
+                    f"Kafka at {self._settings.bootstrap}: journal {feed.journal}: ends at {end}, "
+                    f"but held records up to {feed.next}; the broker lost acknowledged records"
+                )
+            elif not first <= feed.next <= end:
+                self._move(feed, min(max(feed.next, first), end))
+            feed.announce()
+            self._watches.wake_all(feed.journal)
+
+    async def _check_stall(self) -> None:
+        """Build a new consumer when the same feed is found behind twice with nothing arriving."""
+        behind = set()
+        for partition, feed in list(self._feeds.items()):
+            if not feed.paused and feed.error is None:
+                end = (await self._bounds(feed.journal))[1]
+                if end > feed.next:
+                    behind.add(partition)
+        stuck = behind & self._behind
+        self._behind = set() if stuck else behind
+        if stuck:
+            raise KafkaError(f"nothing arrives for {sorted(stuck)}")
+
+    async def close(self) -> None:
+        """Stop the pump and the consumer."""
+        if self._pump_task is not None:
+            self._pump_task.cancel()
+            await asyncio.gather(self._pump_task, return_exceptions=True)
+        await self._discard()
