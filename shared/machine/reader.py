@@ -1,7 +1,8 @@
 """Reading another journal: which records count, and which are void.
 
 Every reader applies the same rule to the same order: a claim's position becomes the term in force,
-and a record written under any other term is void. So a zombie can append what it likes.
+and a record written under any other term is void. So a zombie can append what it likes. A claim of
+an older epoch than one already claimed is void too: a reset ends the old journals for good.
 """
 
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ class Reader:
         self.next = cursor.next
         self.term = cursor.term
         self.seq = seq
+        self.epoch = 0
         self.voids = 0
 
     @property
@@ -42,6 +44,10 @@ class Reader:
         record = decode(payload, self.journal, position)
         self.next = position + 1
         if record.claim is not None:
+            if record.claim.epoch < self.epoch:
+                self.voids += 1
+                return None
+            self.epoch = record.claim.epoch
             self.term, self.seq = position, 0
             return record
         if record.term > position:

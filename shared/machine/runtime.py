@@ -45,6 +45,10 @@ class OwnershipLost(Exception):
     """Another claim lies in the journal: this owner's memory is void."""
 
 
+class EpochOver(Exception):
+    """A reset closed this epoch: the process must start again, in the new one."""
+
+
 class Shell(Protocol):
     """The outside of a service: carries out effects, offers what it observes."""
 
@@ -175,6 +179,11 @@ class Owner(Generic[S]):
         self.folded, self.stats.bad_snapshots = await fold(
             self.core, self.bus, self._store, position + 1
         )
+        if self.folded.own.epoch > self._claim.epoch:
+            raise EpochOver(
+                f"{self.journal}: epoch {self._claim.epoch} was closed by a reset; "
+                f"restart to join epoch {self.folded.own.epoch}"
+            )
         if self.folded.own.term != position:
             raise OwnershipLost(f"{self.journal}: claimed at {position}, but not in force")
         self._wall_skew_ms = min(0, now_ms - self.state.now_ms)

@@ -1,0 +1,197 @@
+"""Epochs: the way back from what should not happen, and the cold start, which is the same thing.
+
+A reset closes the old epoch before it opens the next one:
+
+1. A claim of the new epoch is appended to every old journal. From there on the old owners' records
+   are void, and no claim of an older epoch can be in force again, so no old owner shows anything.
+2. Every unassigned pod's resourceVersion is raised. Effects that old owners let out before step 1
+   carry older ones, so the API refuses them however late they come: every open bind is definite.
+3. The new epoch opens with empty journals; its ingest lists the world as it is.
+
+Old journals stay where they are, for reading. Nothing is placed in between: services wait while an
+epoch is opening, and a reset that died is finished by running it again.
+"""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from shared.machine.record import Claim, Record, encode
+from shared.machine.runtime import RECORD_FORMAT_VERSION, Host
+from shared.model.answers import Answer
+from shared.ports.bus import Bus, JournalName, WrongPosition
+from shared.ports.cluster import Cluster
+from shared.ports.snapshots import SnapshotMeta, SnapshotStore
+
+EPOCHS = JournalName("epochs/0")
+FENCE_ROUNDS_MAX = 100
+ASSIGNED_OR_GONE = (Answer.DONE, Answer.GONE, Answer.ASSIGNED)
+
+
+class ResetFailed(Exception):
+    """The reset could not be finished; the message says why. Run it again."""
+
+
+class Epoch(Struct, frozen=True):
+    """An epoch begins to open (`is_open` False), and then is open."""
+
+    number: int
+    is_open: bool
+    reason: str
+    time_ms: int
+
+
+def renamed(journal: str, epoch: int) -> JournalName:
+    """`placement/2` of epoch 1 keeps its name; of epoch 3 it is `placement-e3/2`."""
+    if epoch <= 1:
+        return JournalName(journal)
+    service, _, partition = journal.partition("/")
+    return JournalName(f"{service}-e{epoch}/{partition}")
+
+
+class EpochBus:
+    """A bus client that sees one epoch's journals under their plain names."""
+
+    def __init__(self, bus: Bus, epoch: int) -> None:
+        """All names are translated; `close` closes the client beneath."""
+        self._bus, self._epoch = bus, epoch
+
+    def _name(self, journal: JournalName) -> JournalName:
+        return renamed(journal, self._epoch)
+
+    async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
+        return await self._bus.append(self._name(journal), expected, payload)
+
+    async def read(
+        self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
+    ) -> list[tuple[int, bytes]]:
+        return await self._bus.read(self._name(journal), start, limit_bytes)
+
+    async def bounds(self, journal: JournalName) -> tuple[int, int]:
+        return await self._bus.bounds(self._name(journal))
+
+    def watch(
+        self, journal: JournalName, start: int, notify: Callable[[], None]
+    ) -> Callable[[], None]:
+        return self._bus.watch(self._name(journal), start, notify)
+
+    async def cut(self, journal: JournalName, below: int) -> None:
+        await self._bus.cut(self._name(journal), below)
+
+    async def close(self) -> None:
+        await self._bus.close()
+
+
+class EpochStore:
+    """A snapshot store that sees one epoch's snapshots under their journals' plain names."""
+
+    def __init__(self, store: SnapshotStore, epoch: int) -> None:
+        """All names are translated."""
+        self._store, self._epoch = store, epoch
+
+    def save(self, meta: SnapshotMeta, body: bytes) -> None:
+        named = renamed(meta.journal, self._epoch)
+        self._store.save(msgspec.structs.replace(meta, journal=named), body)
+
+    def list(self, journal: str) -> list[SnapshotMeta]:
+        found = self._store.list(renamed(journal, self._epoch))
+        return [msgspec.structs.replace(meta, journal=journal) for meta in found]
+
+    def load(self, journal: str, position: int) -> bytes:
+        return self._store.load(renamed(journal, self._epoch), position)
+
+    def drop(self, journal: str, below: int) -> None:
+        self._store.drop(renamed(journal, self._epoch), below)
+
+    def journals(self) -> Sequence[str]:
+        plain = self._store.journals()
+        if self._epoch <= 1:
+            return [name for name in plain if "-e" not in name.partition("/")[0]]
+        suffix = f"-e{self._epoch}"
+        cut = [(name.partition("/")[0], name.partition("/")[2]) for name in plain]
+        return [f"{s[: -len(suffix)]}/{p}" for s, p in cut if s.endswith(suffix)]
+
+
+async def epochs(bus: Bus) -> list[Epoch]:
+    """What the control journal says, oldest first."""
+    found: list[Epoch] = []
+    at, end = await bus.bounds(EPOCHS)
+    while at < end:
+        for position, payload in await bus.read(EPOCHS, at):
+            found.append(msgspec.msgpack.decode(payload, type=Epoch))
+            at = position + 1
+    return found
+
+
+async def reset(
+    bus: Bus, cluster: Cluster, host: Host, journals: Sequence[str], reason: str
+) -> Epoch:
+    """Close the epoch in force and open the next. Raises ResetFailed."""
+    known = await epochs(bus)
+    last = known[-1] if known else Epoch(0, True, "nothing yet", 0)
+    number = last.number + 1 if last.is_open else last.number
+    if last.is_open:
+        await _announce(bus, Epoch(number, False, reason, host.clock.now_ms()), len(known))
+        known.append(last)
+    if number > 1:
+        for journal in journals:
+            await _retire(bus, host, renamed(journal, number - 1), number, reason)
+    await fence_unassigned(cluster)
+    opened = Epoch(number, True, reason, host.clock.now_ms())
+    await _announce(bus, opened, len(known))
+    return opened
+
+
+async def _announce(bus: Bus, epoch: Epoch, expected: int) -> None:
+    try:
+        await bus.append(EPOCHS, expected, msgspec.msgpack.encode(epoch))
+    except WrongPosition as error:
+        raise ResetFailed("another reset runs at the same time; wait for it") from error
+
+
+async def _retire(bus: Bus, host: Host, journal: JournalName, epoch: int, reason: str) -> None:
+    """Void whatever old owners may still append: a claim of the new epoch ends the journal."""
+    claim = Claim(host.owner, host.nonce(), RECORD_FORMAT_VERSION, {"reset": reason}, epoch)
+    payload = encode(Record(-1, 0, host.clock.now_ms(), claim=claim))
+    while True:
+        _first, end = await bus.bounds(journal)
+        try:
+            await bus.append(journal, end, payload)
+            return
+        except WrongPosition as error:
+            if error.landed:
+                return
+
+
+async def fence_unassigned(cluster: Cluster) -> int:
+    """Raise the resourceVersion of every unassigned pod until each answer is definite; returns
+    how many. Raises ResetFailed when the cluster does not answer.
+    """
+    listed = await cluster.list_all("pods")
+    left = [
+        uid
+        for event in listed.events
+        for uid, node in zip(*_uids_and_nodes(event), strict=True)
+        if not node
+    ]
+    count = len(left)
+    for _round in range(FENCE_ROUNDS_MAX):
+        if not left:
+            return count
+        answers = await cluster.touch(left, ["" for _ in left])
+        left = [
+            uid
+            for uid, read in zip(left, answers, strict=True)
+            if read.answer not in ASSIGNED_OR_GONE
+        ]
+    raise ResetFailed(f"{len(left)} pods could not be fenced; is the cluster reachable?")
+
+
+def _uids_and_nodes(event: object) -> tuple[list[str], list[str]]:
+    uids = getattr(event, "uids", "")
+    names = uids.split("\n") if uids else []
+    nodes = getattr(event, "nodes", "")
+    if not isinstance(nodes, str) or not nodes:
+        return names, ["" for _ in names]
+    return names, ["" if node == "-" else node for node in nodes.split("\n")]
