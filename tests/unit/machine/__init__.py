@@ -1,0 +1,1 @@
+"""The machine on a toy core: claims, voids, recovery, snapshots, cutting, reset."""

@@ -1,0 +1,205 @@
+"""One owner, two owners, and what readers make of both."""
+
+import pytest
+
+from shared.adapters.memory_bus import MemoryBus, MemoryLog
+from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.machine.core import Cursor
+from shared.machine.fold import Folded, NeedsReset, fold
+from shared.machine.reader import Reader
+from shared.machine.record import RecordUnreadable, decode, encode
+from shared.machine.runtime import EpochOver, OwnershipLost
+from shared.machine.snapshots import SnapshotPolicy
+from shared.ports.bus import AppendUnknown, JournalName
+from tests.unit.machine.toy import HandClock, ListShell, ToyIngest, ToyQueueing, owner, turn
+
+INGEST = JournalName("ingest/0")
+
+
+@pytest.fixture
+def bus() -> MemoryBus:
+    return MemoryBus(MemoryLog())
+
+
+@pytest.fixture
+def store() -> MemorySnapshots:
+    return MemorySnapshots()
+
+
+async def test_what_was_recorded_is_folded_by_the_next_owner(bus, store):
+    first = owner(ToyIngest(), bus, store)
+    await first.claim()
+    await turn(first, 3, 4)
+    second = owner(ToyIngest(), bus, store, name="two")
+    await second.claim()
+    assert second.state.total == 7
+
+
+async def test_inputs_are_consumed_exactly_once_across_a_takeover(bus, store):
+    source = owner(ToyIngest(), bus, store)
+    await source.claim()
+    await turn(source, 1, 2)
+    first = owner(ToyQueueing(), bus, store)
+    await first.claim()
+    await turn(first)
+    await turn(source, 4)
+    second = owner(ToyQueueing(), bus, store, name="two")
+    await second.claim()
+    await turn(second)
+    assert second.state.total == 7
+    assert second.state.cursors["ingest/0"].next == 3
+
+
+async def test_a_zombie_finds_out_at_its_next_append_and_shows_nothing(bus, store):
+    shell = ListShell()
+    zombie = owner(ToyIngest(), bus, store, shell=shell)
+    await zombie.claim()
+    await turn(zombie, 1)
+    heir = owner(ToyIngest(), bus, store, name="two")
+    await heir.claim()
+    with pytest.raises(OwnershipLost):
+        await turn(zombie, 5)
+    assert shell.effects == [1]
+
+
+async def test_records_of_an_older_term_are_void_for_every_reader(bus, store):
+    first = owner(ToyIngest(), bus, store)
+    await first.claim()
+    await turn(first, 1)
+    heir = owner(ToyIngest(), bus, store, name="two")
+    await heir.claim()
+    stale = (await bus.read(INGEST, 1))[0][1]
+    await bus.append(INGEST, 3, stale)
+    reader = Reader("ingest/0", Cursor())
+    valid = [position for position, _ in reader.accept_all(await bus.read(INGEST, 0))]
+    assert valid == [0, 1, 2]
+    assert reader.voids == 1
+
+
+async def test_void_records_between_do_not_end_an_ownership(bus, store):
+    first = owner(ToyIngest(), bus, store)
+    await first.claim()
+    await turn(first, 1)
+    heir = owner(ToyIngest(), bus, store, name="two")
+    await heir.claim()
+    await bus.append(INGEST, 3, (await bus.read(INGEST, 1))[0][1])
+    await turn(heir, 2)
+    folded, _ = await fold(ToyIngest(), bus, store)
+    assert folded.state.total == 3
+
+
+async def test_effects_wait_for_the_acknowledgement(bus, store, monkeypatch):
+    shell = ListShell()
+    member = owner(ToyIngest(), bus, store, shell=shell)
+    await member.claim()
+
+    async def lose(*_args):
+        raise AppendUnknown("timed out")
+
+    monkeypatch.setattr(bus, "append", lose)
+    with pytest.raises(AppendUnknown):
+        await turn(member, 9)
+    assert shell.effects == []
+
+
+async def test_a_new_owner_sends_open_effects_again(bus, store):
+    first = owner(ToyIngest(), bus, store)
+    await first.claim()
+    await turn(first, 9)
+    shell = ListShell()
+    second = owner(ToyIngest(), bus, store, name="two", shell=shell)
+    await second.claim()
+    assert shell.effects == [9]
+
+
+async def test_a_jump_of_the_clock_counts_as_two_seconds_and_never_goes_back(bus, store):
+    clock = HandClock(1_000)
+    member = owner(ToyIngest(), bus, store, clock)
+    await member.claim()
+    clock.at_ms = 500_000
+    await turn(member, 1)
+    assert member.state.now_ms == 3_000
+    clock.at_ms = 400_000
+    await turn(member, 1)
+    assert member.state.now_ms == 3_000
+    clock.at_ms = 400_100
+    await turn(member, 1)
+    assert member.state.now_ms == 3_100
+
+
+async def test_a_step_without_content_is_not_recorded_until_the_heartbeat(bus, store):
+    clock = HandClock()
+    member = owner(ToyIngest(), bus, store, clock)
+    await member.claim()
+    await turn(member)
+    assert (await bus.bounds(INGEST))[1] == 1
+    clock.at_ms += 1_000
+    await turn(member)
+    assert (await bus.bounds(INGEST))[1] == 2
+
+
+async def test_a_bad_snapshot_falls_back_and_an_old_one_continues_the_sequence(bus, store):
+    policy = SnapshotPolicy(every_records=2, keep=4)
+    member = owner(ToyIngest(), bus, store, policy=policy)
+    await member.claim()
+    for revision in range(8):
+        await turn(member, revision)
+    newest, second = store.list("ingest/0")[:2]
+    store.save(newest, b"x" * newest.size_bytes)
+    folded, bad = await fold(ToyIngest(), bus, store)
+    assert folded.state.total == sum(range(8))
+    assert len(bad) == 1
+    assert second.position < newest.position
+
+
+async def test_a_cut_journal_needs_a_snapshot(bus, store):
+    policy = SnapshotPolicy(every_records=2, keep=3, cut=True)
+    member = owner(ToyIngest(), bus, store, policy=policy)
+    await member.claim()
+    for revision in range(12):
+        await turn(member, revision)
+    first, _end = await bus.bounds(INGEST)
+    assert first == store.list("ingest/0")[1].position > 0
+    folded, _ = await fold(ToyIngest(), bus, store)
+    assert folded.state.total == sum(range(12))
+    with pytest.raises(NeedsReset, match="muster reset"):
+        await fold(ToyIngest(), bus, MemorySnapshots())
+
+
+async def test_a_reader_that_never_took_a_snapshot_holds_the_cut_back(bus, store):
+    policy = SnapshotPolicy(every_records=2, keep=3, cut=True, readers=("queueing/0",))
+    member = owner(ToyIngest(), bus, store, policy=policy)
+    await member.claim()
+    for revision in range(12):
+        await turn(member, revision)
+    assert (await bus.bounds(INGEST))[0] == 0
+
+
+async def test_a_flipped_bit_is_found_and_named(bus, store):
+    member = owner(ToyIngest(), bus, store)
+    await member.claim()
+    await turn(member, 1)
+    payload = bytearray((await bus.read(INGEST, 1))[0][1])
+    payload[-3] ^= 1
+    with pytest.raises(RecordUnreadable, match="ingest/0 at 1: checksum"):
+        decode(bytes(payload), "ingest/0", 1)
+
+
+async def test_a_record_of_a_newer_format_is_refused(bus, store):
+    member = owner(ToyIngest(), bus, store)
+    await member.claim()
+    payload = (await bus.read(INGEST, 0))[0][1]
+    with pytest.raises(RecordUnreadable, match="another version"):
+        decode(b"M9" + payload[2:], "ingest/0", 0)
+    assert encode(decode(payload, "ingest/0", 0)) == payload
+
+
+async def test_a_claim_of_an_older_epoch_is_never_in_force(bus, store):
+    new = owner(ToyIngest(), bus, store, epoch=2)
+    await new.claim()
+    old = owner(ToyIngest(), bus, store, name="old", epoch=1)
+    with pytest.raises(EpochOver, match="restart"):
+        await old.claim()
+    await turn(new, 1)
+    folded: Folded = (await fold(ToyIngest(), bus, store))[0]
+    assert folded.state.total == 1

@@ -1,0 +1,137 @@
+"""A toy service: it adds up what it is told and reports each sum; one effect per report."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from shared.events.base import Configured, Event
+from shared.events.ingest import SourceAdvanced
+from shared.events.observed import WatchAdvanced
+from shared.events.queueing import Settled
+from shared.machine.core import MachineState
+from shared.machine.runtime import Host, Offers, Owner
+from shared.machine.snapshots import SnapshotPolicy
+from shared.ports.bus import Bus
+from shared.ports.snapshots import SnapshotStore
+
+
+class ToyState(MachineState):
+    """The sum so far, what is to be reported, and the effects open."""
+
+    def __init__(self, sources: tuple[str, ...]) -> None:
+        super().__init__(sources)
+        self.total = 0
+        self.todo: list[int] = []
+        self.open: dict[int, Event] = {}
+
+
+class ToyIngest:
+    """Reports the revisions it is told (journal ingest/0)."""
+
+    journal = "ingest/0"
+    sources: tuple[str, ...] = ()
+
+    def new(self) -> ToyState:
+        return ToyState(self.sources)
+
+    def evolve(self, state: ToyState, event: Event) -> None:
+        if isinstance(event, WatchAdvanced):
+            state.todo.append(event.revision)
+        elif isinstance(event, SourceAdvanced):
+            state.todo.pop(0)
+            state.total += event.revision
+            state.open[state.total] = event
+
+    def decide(self, state: ToyState) -> Iterator[Event]:
+        while state.todo:
+            yield AddressedAdvance(state.todo[0])
+
+    def due_ms(self, state: ToyState) -> int | None:
+        return None
+
+    def effects(self, state: ToyState) -> dict[int, Event]:
+        return state.open
+
+    def dump(self, state: ToyState) -> Any:
+        return [state.total, state.todo]
+
+    def load(self, body: Any) -> ToyState:
+        state = self.new()
+        state.total, state.todo = body[0], list(body[1])
+        return state
+
+    def check(self, state: ToyState) -> None:
+        assert state.total >= 0
+
+
+class AddressedAdvance(SourceAdvanced, frozen=True, tag="source_advanced"):
+    """The same event on the wire, addressed to queueing."""
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
+
+
+class ToyQueueing(ToyIngest):
+    """Adds up what the other toy reports (journal queueing/0)."""
+
+    journal = "queueing/0"
+    sources = ("ingest/0",)
+
+    def evolve(self, state: ToyState, event: Event) -> None:
+        if isinstance(event, SourceAdvanced):
+            state.todo.append(event.revision)
+        elif isinstance(event, Settled):
+            state.total += state.todo.pop(0)
+
+    def decide(self, state: ToyState) -> Iterator[Event]:
+        while state.todo:
+            yield Settled(state.total + state.todo[0])
+
+
+class HandClock:
+    """Time that a test moves."""
+
+    def __init__(self, now_ms: int = 1_000) -> None:
+        self.at_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self.at_ms
+
+
+class ListShell:
+    """Remembers the effects it was told to carry out."""
+
+    def __init__(self) -> None:
+        self.effects: list[int] = []
+
+    def start(self, owner: Offers) -> None: ...
+
+    def effect(self, effect_id: int, effect: Event) -> None:
+        self.effects.append(effect_id)
+
+    async def stop(self) -> None: ...
+
+
+async def inline(work: Callable[..., Any], *args: Any) -> Any:
+    """Offloading without a thread."""
+    return work(*args)
+
+
+def owner(
+    core: Any, bus: Bus, store: SnapshotStore, clock: HandClock | None = None, **options: Any
+) -> Owner[ToyState]:
+    """An owner of a toy journal; `name`, `shell`, `policy`, `epoch` as options."""
+    name = options.get("name", "one")
+    host = Host(clock or HandClock(), name, lambda: name, inline)
+    shell = options.get("shell") or ListShell()
+    policy = options.get("policy", SnapshotPolicy())
+    return Owner(core, bus, store, host, shell, {}, policy, options.get("epoch", 1))
+
+
+async def turn(member: Owner[ToyState], *revisions: int) -> None:
+    """Offer some revisions and take one turn."""
+    for revision in revisions:
+        member.offer(WatchAdvanced(revision))
+    await member._turn()
+
+
+__all__ = ["Configured", "HandClock", "ListShell", "ToyIngest", "ToyQueueing", "owner", "turn"]
