@@ -124,8 +124,8 @@ class SqliteFile:
             " first INTEGER NOT NULL DEFAULT 0)"
         )
         self.execute(
-            "CREATE TABLE snapshots(journal TEXT, position INTEGER, checksum BLOB NOT NULL,"
-            " manifest BLOB NOT NULL, body BLOB NOT NULL, PRIMARY KEY(journal, position))"
+            "CREATE TABLE snapshots(journal TEXT, position INTEGER, manifest BLOB NOT NULL,"
+            " body BLOB NOT NULL, PRIMARY KEY(journal, position))"
         )
         self.execute("COMMIT")
         self.execute("PRAGMA journal_mode=WAL")

@@ -1,0 +1,1 @@
+"""Importers: from traces, manifests and flood settings to a World; they place nothing."""

@@ -1,0 +1,64 @@
+"""Kubernetes quantity strings to integers, exactly: no float is ever involved.
+
+The grammar is that of apimachinery's resource.Quantity: a decimal number with one suffix (n u m k
+M G T P E, Ki Mi Gi Ti Pi Ei) or a decimal exponent. As there, what is finer than the asked unit is
+rounded up. Negative amounts and anything beyond int64 are refused.
+"""
+
+import re
+from fractions import Fraction
+
+INT64_MAX = (1 << 63) - 1
+EXPONENT_MAX = 18
+
+_QUANTITY = re.compile(
+    r"(?P<sign>[+-]?)(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+    r"(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[numkMGTPE]|[KMGTPE]i))?"
+)
+_DECIMAL = {
+    **{"n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1)},
+    **{suffix: Fraction(1000 ** (at + 1)) for at, suffix in enumerate("kMGTPE")},
+}
+_BINARY = {f"{suffix}i": Fraction(1024 ** (at + 1)) for at, suffix in enumerate("KMGTPE")}
+_FACTORS = {**_DECIMAL, **_BINARY}
+_DIGITS_MAX = 40
+
+
+def parse(quantity: object) -> Fraction:
+    """The exact amount. Raises ValueError with the rule it breaks."""
+    text = _text(quantity)
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a quantity (such as 500m, 2, 1.5Gi or 1e3)")
+    number, exponent = match["number"], match["exponent"]
+    if len(number) > _DIGITS_MAX or (exponent and abs(int(exponent[:9])) > EXPONENT_MAX):
+        raise ValueError(f"{text!r} is out of range")
+    factor = Fraction(10) ** int(exponent) if exponent else _FACTORS[match["suffix"] or ""]
+    amount = Fraction(number.rstrip(".") if number[-1] == "." else number) * factor
+    if match["sign"] == "-" and amount:
+        raise ValueError(f"{text!r} is negative")
+    return amount
+
+
+def _text(quantity: object) -> str:
+    if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
+        raise ValueError(f"{quantity!r} is not a quantity (such as 500m, 2, 1.5Gi or 1e3)")
+    # YAML reads an unquoted 0.5 as a float; its shortest decimal form is what was written.
+    return quantity.strip() if isinstance(quantity, str) else repr(quantity)
+
+
+def units(quantity: object) -> int:
+    """In base units (bytes, counts), rounded up. Raises ValueError."""
+    return _whole(parse(quantity), quantity)
+
+
+def milli(quantity: object) -> int:
+    """In thousandths (cpu), rounded up. Raises ValueError."""
+    return _whole(parse(quantity) * 1000, quantity)
+
+
+def _whole(amount: Fraction, quantity: object) -> int:
+    rounded = -(-amount.numerator // amount.denominator)
+    if rounded > INT64_MAX:
+        raise ValueError(f"{str(quantity)!r} is out of range")
+    return rounded
