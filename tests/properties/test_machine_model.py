@@ -88,7 +88,7 @@ def recover(state: State, position: int, rule: Rule) -> Iterator[Owner]:
     journal = state.journal[:position]
     if rule == "a claim folds everything before it":
         journal = journal[:-1]
-    bases = [(0, 0, ())]
+    bases: list[tuple[int, int, tuple[str, ...]]] = [(0, 0, ())]
     if state.snapshot is not None and state.snapshot[0] <= position:
         bases.append(state.snapshot)
     for base, cursor, folded in bases:

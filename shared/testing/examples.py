@@ -1,0 +1,55 @@
+"""One example of every event type, made from its fields' types: for golden records and round trips.
+
+The values are fixed by the field's type alone, so an example changes only when its type does.
+"""
+
+import types
+import typing
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from shared.events import EVENTS, Observation
+from shared.events.base import Event
+from shared.model.columns import pack
+
+FIXED: dict[Any, Any] = {
+    int: 7,
+    str: "a",
+    bytes: pack([1, 2]),
+    bool: True,
+    float: 0.5,
+    Any: "any",
+}
+
+
+def event_types(union: Any) -> list[type[Event]]:
+    """The members of an event union."""
+    return list(get_args(union))
+
+
+def all_event_types() -> list[tuple[str, type[Event]]]:
+    """(journal's service or "observed", event type), in the unions' order."""
+    unions = {**EVENTS, "observed": Observation}
+    return [(name, kind) for name, union in unions.items() for kind in event_types(union)]
+
+
+def example(kind: Any) -> Any:
+    """A value of the type with every field set."""
+    if kind in FIXED:
+        return FIXED[kind]
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        if arguments[-1] is ...:
+            return (example(arguments[0]),)
+        return tuple(example(part) for part in arguments)
+    if origin is dict:
+        return {example(arguments[0]): example(arguments[1])}
+    if origin is typing.Literal:
+        return arguments[0]
+    if origin is types.UnionType:
+        return example(next(part for part in arguments if part is not type(None)))
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        hints = get_type_hints(kind)
+        return kind(**{name: example(hints[name]) for name in kind.__struct_fields__})
+    raise TypeError(f"no example for {kind}")

@@ -1,0 +1,49 @@
+"""Published forms: the schemas are those of the types, and old records decode for ever."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from muster.schemas import ROOT, generate
+from shared.events import EVENTS, Observation
+from shared.testing.examples import all_event_types, example
+
+GOLDEN = Path(ROOT) / "golden" / "events-1.jsonl"
+
+
+@pytest.mark.parametrize("name", sorted(generate()))
+def test_the_committed_schema_is_that_of_the_types(name):
+    assert (ROOT / name).read_text() == generate()[name], "run 'make schemas' and look at the diff"
+
+
+def golden_lines() -> list[dict[str, str]]:
+    return [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("line", golden_lines(), ids=lambda line: f"{line['of']}-{line['type']}")
+def test_golden_records_decode_for_ever(line):
+    union = {**EVENTS, "observed": Observation}[line["of"]]
+    decoded = msgspec.msgpack.decode(bytes.fromhex(line["msgpack"]), type=union)
+    kept = msgspec.to_builtins(decoded)
+    written = msgspec.msgpack.decode(bytes.fromhex(line["msgpack"]))
+    for field, value in written.items():
+        assert msgspec.json.encode(kept[field]) == msgspec.json.encode(value), field
+
+
+def test_every_event_type_has_a_golden_record():
+    known = {(line["of"], line["type"]) for line in golden_lines()}
+    missing = [
+        (of, kind.__name__)
+        for of, kind in all_event_types()
+        if (of, kind.__struct_config__.tag) not in known
+    ]
+    assert not missing, "add them: python -m tests.contract.add_golden"
+
+
+@pytest.mark.parametrize(("of", "kind"), all_event_types(), ids=lambda part: str(part))
+def test_every_event_survives_the_wire(of, kind):
+    union = {**EVENTS, "observed": Observation}[of]
+    event = example(kind)
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=union) == event
