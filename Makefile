@@ -36,7 +36,7 @@ WORLD ?= examples/manifests
 T ?= tests
 PYTEST_WORKERS ?= 2
 
-.PHONY: help run test check lint tidy format bench venv servers lock clean
+.PHONY: help run test check lint tidy format bench schemas venv servers lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
@@ -65,6 +65,9 @@ format: $(DEV_STAMP) ## Format the sources and apply the safe fixes
 
 bench: $(RUN_STAMP) ## Measure the speed table (ARGS=...)
 	@$(BIN)/python -m loadtest $(ARGS)
+
+schemas: $(DEV_STAMP) ## Write schemas/ from the event types
+	@$(BIN)/python -m muster.schemas && $(BIN)/python -m tests.contract.add_golden
 
 venv: $(DEV_STAMP) ## Make the virtual environment with the development requirements
 

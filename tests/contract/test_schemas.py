@@ -42,7 +42,7 @@ def test_every_event_type_has_a_golden_record():
     assert not missing, "add them: python -m tests.contract.add_golden"
 
 
-@pytest.mark.parametrize(("of", "kind"), all_event_types(), ids=lambda part: str(part))
+@pytest.mark.parametrize(("of", "kind"), all_event_types(), ids=str)
 def test_every_event_survives_the_wire(of, kind):
     union = {**EVENTS, "observed": Observation}[of]
     event = example(kind)
