@@ -13,6 +13,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Generic, Protocol
 
 from shared.events.base import Event
@@ -145,6 +146,7 @@ class Owner(Generic[S]):
         self._store = store
         self._claim = Claim(host.owner, host.nonce(), RECORD_FORMAT_VERSION, config, epoch)
         self._readers: list[Reader] = []
+        self._fresh: list[bool] = []
         self._offers: deque[Event] = deque()
         self._consumed: dict[str, int] = {}
         self._wake = asyncio.Event()
@@ -190,11 +192,17 @@ class Owner(Generic[S]):
         self._appended_ms = self.state.now_ms
         self._readers = [Reader(name, self.state.cursors[name]) for name in self.core.sources]
         self._consumed = {reader.journal: reader.next for reader in self._readers}
-        for reader in self._readers:
+        self._fresh = [True for _ in self._readers]
+        for index, reader in enumerate(self._readers):
+            notify = partial(self._arrived, index)
             name = JournalName(reader.journal)
-            self._cancels.append(self.bus.watch(name, reader.next, self._wake.set))
+            self._cancels.append(self.bus.watch(name, reader.next, notify))
         self.shell.start(self)
         self._start_effects()
+        self._wake.set()
+
+    def _arrived(self, index: int) -> None:
+        self._fresh[index] = True
         self._wake.set()
 
     async def _append_claim(self, now_ms: int) -> int:
@@ -273,9 +281,14 @@ class Owner(Generic[S]):
             await self._snapshot()
 
     async def _gather(self) -> list[tuple[Consumed, list[tuple[int, Record]]]]:
-        """What each source journal has for us, in the fixed order of sources."""
+        """What each source journal has for us, in the fixed order of sources; journals that told
+        of nothing new since they were found empty are not asked.
+        """
         found = []
-        for reader in self._readers:
+        for index, reader in enumerate(self._readers):
+            if not self._fresh[index]:
+                continue
+            self._fresh[index] = False
             start = reader.next
             batch = await self.bus.read(JournalName(reader.journal), start, READ_BYTES_MAX)
             if batch:
@@ -283,7 +296,7 @@ class Owner(Generic[S]):
                 records = list(reader.accept_all(batch))
                 self.stats.voids += reader.voids - voids
                 found.append((Consumed(reader.journal, start, reader.next), records))
-                self._wake.set()
+                self._arrived(index)
         return found
 
     async def _record(self, now_ms: int, received: tuple[Event, ...], events: list[Event]) -> None:
