@@ -52,14 +52,17 @@ class Refused(Event, frozen=True, gc=False):
 
 
 class Improved(Event, frozen=True, gc=False):
-    """Signatures refused by this shard before and feasible on some node of it now."""
+    """Signatures refused by this shard before and feasible on some node of it now.
+
+    Empty `sigs` only say that changed nodes were looked at in vain; nobody else needs that.
+    """
 
     shard: int
     sigs: bytes
     world: int
 
     def to(self) -> tuple[str, ...]:
-        return ("queueing",)
+        return ("queueing",) if self.sigs else ()
 
 
 class ShardDigest(Event, frozen=True, gc=False):
