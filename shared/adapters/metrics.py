@@ -1,0 +1,68 @@
+"""Metrics for Prometheus: the machine's plain counters, read when somebody scrapes.
+
+Nothing is counted twice and nothing on the hot path knows of Prometheus: incrementing one of its
+counters costs more than placing a pod in a batch (measured: docs/performance.md).
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+COUNTERS = {
+    "records": "Records appended to the journal",
+    "bytes": "Bytes appended to the journal",
+    "events": "Events decided",
+    "inputs": "Events consumed from other journals",
+    "steps": "Steps taken",
+    "voids": "Void records skipped in other journals",
+    "snapshots": "Snapshots taken",
+}
+
+
+class MachineCollector(Collector):
+    """Collects from whatever owners there are at the time. `owners` yields runtime Owners."""
+
+    def __init__(self, owners: Callable[[], Sequence[Any]]) -> None:
+        """Nothing is read before a scrape."""
+        self._owners = owners
+
+    def collect(self) -> Iterable[Metric]:
+        """One family per counter, labelled by journal; position and offers as gauges."""
+        owners = [owner for owner in self._owners() if owner is not None]
+        for name, text in COUNTERS.items():
+            family = CounterMetricFamily(f"muster_{name}", text, labels=["journal"])
+            for owner in owners:
+                family.add_metric([owner.journal], getattr(owner.stats, name))
+            yield family
+        position = GaugeMetricFamily(
+            "muster_journal_position", "Next position of the journal", labels=["journal"]
+        )
+        waiting = GaugeMetricFamily(
+            "muster_offers_waiting", "Observations not recorded yet", labels=["journal"]
+        )
+        for owner in owners:
+            position.add_metric([owner.journal], owner.folded.own.next)
+            waiting.add_metric([owner.journal], owner.offers)
+        yield from (position, waiting)
+
+
+def registry_of(owners: Callable[[], Sequence[Any]]) -> CollectorRegistry:
+    """A registry of its own over these owners."""
+    registry = CollectorRegistry()
+    registry.register(MachineCollector(owners))
+    return registry
+
+
+def serve(registry: CollectorRegistry, address: str, port: int) -> Callable[[], None]:
+    """Serve /metrics in a thread; returns what ends it."""
+    server, thread = start_http_server(port, address, registry)
+
+    def stop() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return stop
