@@ -21,7 +21,7 @@ async def test_a_scrape_shows_each_journals_counters():
 
 def test_metrics_are_served_over_http():
     (free_port,) = free_ports(1)
-    stop = serve(registry_of(lambda: []), "127.0.0.1", free_port)
+    stop = serve(registry_of(list), "127.0.0.1", free_port)
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=5) as answer:
             assert b"muster_records" in answer.read()
