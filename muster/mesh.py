@@ -1,0 +1,133 @@
+"""The composition root: builds members for journals and keeps them running.
+
+One process may own all journals (`muster run`) or a few (`muster serve`); the difference is only
+which names are asked for. Nothing here decides anything about pods.
+"""
+
+import asyncio
+import os
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.binding.service import BindingShell
+from services.binding.service import make_core as make_binding
+from services.ingest.service import IngestShell
+from services.ingest.service import make_core as make_ingest
+from services.permit.service import make_core as make_permit
+from services.placement.service import make_core as make_placement
+from services.preemption.service import make_core as make_preemption
+from services.queueing.service import make_core as make_queueing
+from shared.machine.core import Core
+from shared.machine.member import Member
+from shared.machine.runtime import Host, Owner, QuietShell, Shell
+from shared.machine.snapshots import SnapshotPolicy
+from shared.model.ids import placement
+from shared.ports.bus import Bus, JournalName
+from shared.ports.cluster import Cluster
+from shared.ports.snapshots import SnapshotStore
+
+
+class WallClock:
+    """The machine's clock as the operating system tells it."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch."""
+        return time.time_ns() // 1_000_000
+
+
+def all_journals(placements: int) -> list[str]:
+    """Every journal of a mesh with so many placement shards, in the order of the flow."""
+    shards = [placement(shard) for shard in range(placements)]
+    return ["ingest/0", "queueing/0", *shards, "permit/0", "preemption/0", "binding/0"]
+
+
+def partitions(placements: int) -> dict[str, int]:
+    """Service -> how many journals it has (what a bus with topics must provide)."""
+    ones = ("ingest", "queueing", "permit", "preemption", "binding", "epochs")
+    return {**dict.fromkeys(ones, 1), "placement": placements}
+
+
+def make_core(journal: str, placements: int) -> Core[Any]:
+    """The core of one journal."""
+    service, _, partition = journal.partition("/")
+    makers: dict[str, Callable[[], Core[Any]]] = {
+        "ingest": lambda: make_ingest(placements),
+        "queueing": lambda: make_queueing(placements),
+        "placement": lambda: make_placement(int(partition), placements),
+        "permit": lambda: make_permit(placements),
+        "preemption": lambda: make_preemption(placements),
+        "binding": lambda: make_binding(placements),
+    }
+    return makers[service]()
+
+
+def readers_of(journal: str, placements: int) -> tuple[str, ...]:
+    """The journals whose owners consume this one."""
+    return tuple(
+        name
+        for name in all_journals(placements)
+        if journal in make_core(name, placements).sources
+    )
+
+
+@dataclass
+class Mesh:
+    """What members share. `bus_of` gives each instance a client of its own; `shared_bus` closes
+    the store beneath when the mesh ends.
+    """
+
+    bus_of: Callable[[str], Bus]
+    store: SnapshotStore
+    cluster: Cluster
+    placements: int = 1
+    config: dict[str, Any] = field(default_factory=dict)
+    policy: SnapshotPolicy = field(default_factory=SnapshotPolicy)
+    owner: str = "muster"
+    epoch: int = 1
+    host: Host | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+
+    def member(self, journal: str) -> Member:
+        """A member for one journal; its owners get fresh memory each term."""
+        bus = self.bus_of(journal)
+        host = self.host or Host(WallClock(), self.owner, lambda: uuid.uuid4().hex)
+        policy = SnapshotPolicy(
+            self.policy.every_records,
+            self.policy.every_ms,
+            self.policy.keep,
+            self.policy.cut,
+            readers_of(journal, self.placements),
+        )
+
+        def make_owner() -> Owner[Any]:
+            core = make_core(journal, self.placements)
+            shell = self._shell(journal)
+            return Owner(core, bus, self.store, host, shell, self.config, policy, self.epoch)
+
+        return Member(JournalName(journal), bus, host, make_owner)
+
+    def _shell(self, journal: str) -> Shell:
+        if journal.startswith("ingest/"):
+            return IngestShell(self.cluster)
+        if journal.startswith("binding/"):
+            return BindingShell(self.cluster)
+        return QuietShell()
+
+    async def serve(self, journals: Sequence[str]) -> None:
+        """Keep these journals owned until cancelled; the first halt ends them all."""
+        self.members = {journal: self.member(journal) for journal in journals}
+        async with asyncio.TaskGroup() as group:
+            for journal, member in self.members.items():
+                group.create_task(member.serve(), name=journal)
+
+    def owners(self) -> list[Owner[Any]]:
+        """The owners in force in this process."""
+        return [member.owner for member in self.members.values() if member.owner is not None]
+
+
+def default_owner() -> str:
+    """The name under which this process claims: stable where the platform gives a stable one."""
+    return os.environ.get("MUSTER_OWNER") or os.uname().nodename
