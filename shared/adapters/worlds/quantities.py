@@ -31,7 +31,9 @@ def parse(quantity: object) -> Fraction:
     if match is None:
         raise ValueError(f"{text!r} is not a quantity (such as 500m, 2, 1.5Gi or 1e3)")
     number, exponent = match["number"], match["exponent"]
-    if len(number) > _DIGITS_MAX or (exponent and abs(int(exponent[:9])) > EXPONENT_MAX):
+    if len(number) > _DIGITS_MAX or len(exponent or "") > _DIGITS_MAX:
+        raise ValueError(f"{text!r} is out of range")
+    if exponent and abs(int(exponent)) > EXPONENT_MAX:
         raise ValueError(f"{text!r} is out of range")
     factor = Fraction(10) ** int(exponent) if exponent else _FACTORS[match["suffix"] or ""]
     amount = Fraction(number.rstrip(".") if number[-1] == "." else number) * factor

@@ -1,0 +1,137 @@
+"""Typed access to the fields of a decoded YAML or JSON object; errors name file, object, field."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from shared.adapters.worlds import quantities
+from shared.adapters.worlds.errors import WorldError
+
+_TEXT_MAX = 60
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _TEXT_MAX else text[:_TEXT_MAX] + "..."
+
+
+class Fields:
+    """One mapping inside an object, at `path`; every getter checks the type."""
+
+    def __init__(self, what: str, path: str, values: dict[str, Any]) -> None:
+        """`what` names the file and the object."""
+        self.what, self.path, self.values = what, path, values
+
+    @classmethod
+    def root(cls, what: str, value: object) -> "Fields":
+        """The object itself."""
+        if not isinstance(value, dict):
+            raise WorldError(what, "", f"must be an object, is {_shown(value)}")
+        for key in value:
+            if not isinstance(key, str):
+                raise WorldError(what, _shown(key), "field names must be text")
+        return cls(what, "", value)
+
+    def at(self, key: str) -> str:
+        """The full path of a field."""
+        return f"{self.path}.{key}" if self.path else key
+
+    def error(self, key: str, rule: str) -> WorldError:
+        """The error for one field."""
+        return WorldError(self.what, self.at(key), rule)
+
+    def only(self, known: Iterable[str]) -> None:
+        """Refuse fields that are not known here."""
+        allowed = frozenset(known)
+        for key in self.values:
+            if key not in allowed:
+                raise self.error(str(key), "is an unknown field")
+
+    def has(self, key: str) -> bool:
+        """Whether the field is there and not null."""
+        return self.values.get(key) is not None
+
+    def _typed(self, key: str, kind: type | tuple[type, ...], name: str, default: Any) -> Any:
+        value = self.values.get(key)
+        if value is None:
+            return default
+        is_bool = isinstance(value, bool) and kind is not bool
+        if is_bool or not isinstance(value, kind):
+            raise self.error(key, f"must be {name}, is {_shown(value)}")
+        return value
+
+    def text(self, key: str, default: str = "") -> str:
+        """A string."""
+        found: str = self._typed(key, str, "text", default)
+        if "\n" in found:
+            raise self.error(key, "must be one line")
+        return found
+
+    def required_text(self, key: str) -> str:
+        """A string that is there and not empty."""
+        found = self.text(key)
+        if not found:
+            raise self.error(key, "is required")
+        return found
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """true or false."""
+        found: bool = self._typed(key, bool, "true or false", default)
+        return found
+
+    def integer(self, key: str, default: int, low: int, high: int) -> int:
+        """A whole number within low..high."""
+        found: int = self._typed(key, int, "a whole number", default)
+        if self.has(key) and not low <= found <= high:
+            raise self.error(key, f"{found} is not within {low}..{high}")
+        return found
+
+    def one_of(self, key: str, known: tuple[str, ...], default: str) -> str:
+        """One of the known words."""
+        found = self.text(key, default)
+        if found not in known:
+            raise self.error(key, f"{found!r} is not one of {', '.join(w for w in known if w)}")
+        return found
+
+    def child(self, key: str) -> "Fields":
+        """An object; an absent one reads as empty."""
+        value = self._typed(key, dict, "an object", {})
+        for name in value:
+            if not isinstance(name, str):
+                raise self.error(key, f"field names must be text, {_shown(name)} is not")
+        return Fields(self.what, self.at(key), value)
+
+    def children(self, key: str) -> Iterator["Fields"]:
+        """The objects of a list."""
+        for number, value in enumerate(self._typed(key, list, "a list", [])):
+            path = f"{key}[{number}]"
+            if not isinstance(value, dict):
+                raise self.error(path, f"must be an object, is {_shown(value)}")
+            yield Fields(self.what, self.at(path), value)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of strings."""
+        values = self._typed(key, list, "a list", [])
+        for number, value in enumerate(values):
+            if not isinstance(value, str):
+                raise self.error(f"{key}[{number}]", f"must be text, is {_shown(value)}")
+        return tuple(values)
+
+    def mapping(self, key: str) -> dict[str, str]:
+        """Names to strings (labels, selectors, annotations)."""
+        inner = self.child(key)
+        return {name: inner.text(name) for name in inner.values}
+
+    def amounts(self, key: str) -> dict[str, int]:
+        """Resource names to amounts: cpu in milli, all else in base units."""
+        inner = self.child(key)
+        return {
+            name: inner.quantity(name, quantities.milli if name == "cpu" else quantities.units)
+            for name in inner.values
+        }
+
+    def quantity(self, key: str, read: Callable[[object], int]) -> int:
+        """One quantity."""
+        try:
+            return read(self.values[key])
+        except ValueError as error:
+            raise self.error(key, str(error)) from error
