@@ -5,7 +5,6 @@ Kafka cannot refuse a record at a stale position; the offset it returns tells, a
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from shared.adapters.bus_watches import Watches
+from shared.adapters.kafka_bus_ending import abandon_producer, stop_consumer
 from shared.adapters.kafka_bus_reader import KafkaReader
 from shared.adapters.kafka_bus_settings import KafkaSettings
 from shared.adapters.kafka_bus_topics import MESSAGE_BYTES_MAX, delete_records, ensure_topics
@@ -23,8 +23,6 @@ from shared.ports.bus import (
     check_record,
     split_journal,
 )
-
-log = logging.getLogger("muster.bus.kafka")
 
 
 class KafkaBus:
@@ -38,7 +36,8 @@ class KafkaBus:
         self._client_id = client_id
         self._watches = Watches()
         self._reader = KafkaReader(settings, client_id, self._watches, self.bounds)
-        self._producer: Any = None
+        # One per journal: throwing one away must not disturb the others' appends.
+        self._producers: dict[JournalName, Any] = {}
         self._producer_lock = asyncio.Lock()
         # Asks for bounds on a connection of its own: a waiting fetch blocks the one it is on.
         self._asker: Any = None
@@ -53,7 +52,7 @@ class KafkaBus:
     async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
         """See Bus.append. Any failure also throws the producer away, so nothing is sent twice."""
         check_record(journal, payload)
-        producer = await self._get_producer()
+        producer = await self._get_producer(journal)
         service, partition = split_journal(journal)
         try:
             async with asyncio.timeout(self._settings.append_timeout_ms / 1_000):
@@ -61,7 +60,7 @@ class KafkaBus:
                     self._settings.topic(service), payload, partition=partition
                 )
         except BaseException as error:
-            self._throw_away(producer)
+            self._throw_away(journal, producer)
             # aiokafka raises AssertionError from a producer that has failed before.
             if isinstance(error, KafkaError | OSError | TimeoutError | AssertionError):
                 reason = str(error) or type(error).__name__
@@ -70,7 +69,7 @@ class KafkaBus:
                 ) from error
             raise
         if landed.offset < 0:  # a retry of a record whose offset the broker no longer knows
-            self._throw_away(producer)
+            self._throw_away(journal, producer)
             raise AppendUnknown(f"journal {journal}: the broker did not say where it landed")
         if landed.offset != expected:
             raise WrongPosition(journal, expected, landed.offset, landed=True)
@@ -115,21 +114,22 @@ class KafkaBus:
         self._closed = True
         self._watches.clear()
         await self._reader.close()
-        producer, self._producer = self._producer, None
+        producers, self._producers = self._producers, {}
         asker, self._asker = self._asker, None
-        if producer is not None:
-            await _abandon(producer)
+        for producer in producers.values():
+            await abandon_producer(producer)
         if asker is not None:
-            await asker.stop()
+            await stop_consumer(asker)
         if self._abandoned:
             await asyncio.gather(*self._abandoned, return_exceptions=True)
 
     # -- clients ----------------------------------------------------------------------------
 
-    async def _get_producer(self) -> Any:
+    async def _get_producer(self, journal: JournalName) -> Any:
         async with self._producer_lock:
             assert not self._closed, "the bus is closed"
-            if self._producer is None:
+            producer = self._producers.get(journal)
+            if producer is None:
                 producer = AIOKafkaProducer(
                     client_id=self._client_id,
                     acks="all",
@@ -142,15 +142,15 @@ class KafkaBus:
                 try:
                     await self._settings.reach(producer.start())
                 except BaseException:
-                    await _abandon(producer)
+                    await abandon_producer(producer)
                     raise
-                self._producer = producer
-            return self._producer
+                self._producers[journal] = producer
+            return producer
 
-    def _throw_away(self, producer: Any) -> None:
-        if self._producer is producer:
-            self._producer = None
-        task = asyncio.get_running_loop().create_task(_abandon(producer))
+    def _throw_away(self, journal: JournalName, producer: Any) -> None:
+        if self._producers.get(journal) is producer:
+            del self._producers[journal]
+        task = asyncio.get_running_loop().create_task(abandon_producer(producer))
         self._abandoned.add(task)
         task.add_done_callback(self._abandoned.discard)
 
@@ -164,7 +164,7 @@ class KafkaBus:
                 try:
                     await self._settings.reach(asker.start())
                 except BaseException:
-                    await asker.stop()
+                    await stop_consumer(asker)
                     raise
                 self._asker = asker
             return self._asker
@@ -174,18 +174,3 @@ async def _bounds(asker: Any, partition: TopicPartition) -> tuple[int, int]:
     first = (await asker.beginning_offsets([partition]))[partition]
     end = (await asker.end_offsets([partition]))[partition]
     return first, end
-
-
-async def _abandon(producer: Any) -> None:
-    """Close a producer without delivering what it still holds.
-
-    Its own `stop` waits for delivery, which a dead broker never lets end and which nobody wants.
-    So the connections go first; then nothing more can be sent.
-    """
-    producer._closed = True
-    await producer.client.close()
-    sender = producer._sender
-    if sender is not None and sender.sender_task is not None:
-        sender.sender_task.cancel()
-        await asyncio.gather(sender.sender_task, return_exceptions=True)
-    producer._message_accumulator.fail_all(KafkaError("the producer was thrown away"))

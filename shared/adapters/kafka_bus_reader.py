@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from shared.adapters.bus_watches import Watches
+from shared.adapters.kafka_bus_ending import stop_consumer
 from shared.adapters.kafka_bus_feed import Feed
 from shared.adapters.kafka_bus_settings import KafkaSettings
 from shared.ports.bus import BusCorrupt, BusUnavailable, CutAway, JournalName, split_journal
@@ -26,7 +27,7 @@ FETCH_MAX_WAIT_MS = 50
 FEED_BYTES_MAX = 16 << 20
 PARTITION_FETCH_BYTES = 4 << 20
 RETRY_S = 0.25
-# How often a silent client asks whether there is something it should have been sent.
+# How often it is asked whether a feed that stands still should not.
 STALL_CHECK_S = 3.0
 
 Bounds = Callable[[JournalName], Awaitable[tuple[int, int]]]
@@ -45,8 +46,9 @@ class KafkaReader:
         self._feeds: dict[TopicPartition, Feed] = {}
         self._consumer: Any = None  # None while a new one is being built
         self._pump_task: asyncio.Task[None] | None = None
-        self._quiet_since = 0.0
-        self._behind: set[TopicPartition] = set()
+        self._building: asyncio.Task[None] | None = None
+        self._checked_at = 0.0
+        self._seen: dict[TopicPartition, tuple[int, int]] = {}  # (feed's next, journal's end)
 
     def feed(self, journal: JournalName, start: int) -> Feed:
         """The journal's feed; new ones begin at `start`."""
@@ -151,20 +153,27 @@ class KafkaReader:
         while True:
             try:
                 if self._consumer is None:
-                    await self._build()
-                    self._quiet_since = loop.time()
+                    self._building = loop.create_task(self._build())
+                    # A client cancelled while it connects leaks the connection.
+                    await asyncio.shield(self._building)
+                    self._seen.clear()
                 arrived = await self._consumer.getmany(timeout_ms=1_000)
                 for partition, records in arrived.items():
                     self._take_in(partition, records)
-                if arrived:
-                    self._quiet_since = loop.time()
-                elif loop.time() - self._quiet_since > STALL_CHECK_S:
+                if loop.time() - self._checked_at > STALL_CHECK_S:
+                    self._checked_at = loop.time()
                     await self._check_stall()
-                    self._quiet_since = loop.time()
             except OffsetOutOfRangeError as error:
                 await self._out_of_range(error)
-            except (KafkaError, OSError, BusUnavailable) as error:
-                log.warning("reading from %s: %r", self._settings.bootstrap, error)
+            except Exception as error:
+                # Whatever the library failed with, its readers must not wait for ever.
+                expected = isinstance(error, KafkaError | OSError | BusUnavailable)
+                log.warning(
+                    "reading from %s failed, connecting anew: %r",
+                    self._settings.bootstrap,
+                    error,
+                    exc_info=not expected,
+                )
                 await self._discard()
                 await asyncio.sleep(RETRY_S)
 
@@ -184,7 +193,7 @@ class KafkaReader:
             consumer.assign(list(self._feeds))
             await self._settings.reach(consumer.start())
         except BaseException:
-            await consumer.stop()
+            await stop_consumer(consumer)
             raise
         self._consumer = consumer
         self._assign()
@@ -192,10 +201,7 @@ class KafkaReader:
     async def _discard(self) -> None:
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
-            try:
-                await asyncio.wait_for(consumer.stop(), self._settings.connect_timeout_ms / 1_000)
-            except (KafkaError, OSError, TimeoutError) as error:
-                log.warning("closing a consumer: %r", error)
+            await stop_consumer(consumer)
 
     def _take_in(self, partition: TopicPartition, records: list[ConsumerRecord]) -> None:
         feed = self._feeds[partition]
@@ -233,21 +239,24 @@ class KafkaReader:
             self._watches.wake_all(feed.journal)
 
     async def _check_stall(self) -> None:
-        """Build a new consumer when the same feed is found behind twice with nothing arriving."""
-        behind = set()
+        """Raises KafkaError when a feed has not moved since the last check, when there was more.
+
+        Only feeds that stand still cost a question, so a busy client asks none.
+        """
         for partition, feed in list(self._feeds.items()):
-            if not feed.paused and feed.error is None:
-                end = (await self._bounds(feed.journal))[1]
-                if end > feed.next:
-                    behind.add(partition)
-        stuck = behind & self._behind
-        self._behind = set() if stuck else behind
-        if stuck:
-            raise KafkaError(f"nothing arrives for {sorted(stuck)}")
+            at, end = self._seen.get(partition, (-1, -1))
+            if feed.paused or feed.error is not None or at != feed.next:
+                self._seen[partition] = (feed.next, -1)
+                continue
+            if end > feed.next:
+                raise KafkaError(f"nothing arrives for journal {feed.journal}")
+            self._seen[partition] = (feed.next, (await self._bounds(feed.journal))[1])
 
     async def close(self) -> None:
         """Stop the pump and the consumer."""
         if self._pump_task is not None:
             self._pump_task.cancel()
             await asyncio.gather(self._pump_task, return_exceptions=True)
+        if self._building is not None:
+            await asyncio.gather(self._building, return_exceptions=True)
         await self._discard()

@@ -1,0 +1,110 @@
+"""What the bus contract is tried on: one class per adapter that opens clients of one storage."""
+
+from itertools import count
+from pathlib import Path
+from typing import Protocol
+
+from shared.adapters.kafka_bus import KafkaBus
+from shared.adapters.kafka_bus_settings import KafkaSettings
+from shared.adapters.memory_bus import MemoryBus, MemoryLog
+from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.ports.bus import Bus
+
+PARTITIONS = {"ingest": 2, "placement": 40}
+_prefixes = count()
+
+
+class Store(Protocol):
+    """Storage of one kind under test."""
+
+    refuses: bool  # a stale append leaves no record
+
+    async def client(self) -> Bus:
+        """A new client."""
+        ...
+
+    async def close(self) -> None:
+        """Close all clients; whatever is durable stays."""
+        ...
+
+
+class MemoryStore:
+    refuses = True
+
+    def __init__(self) -> None:
+        self._log = MemoryLog()
+        self._clients: list[MemoryBus] = []
+
+    async def client(self) -> Bus:
+        self._clients.append(MemoryBus(self._log))
+        return self._clients[-1]
+
+    async def close(self) -> None:
+        for client in self._clients:
+            await client.close()
+
+
+class SqliteStore:
+    """All clients on one log, as services in one process."""
+
+    refuses = True
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._log: SqliteLog | None = None
+
+    async def client(self) -> Bus:
+        if self._log is None:
+            self._log = SqliteLog(self._path, exclusive=True)
+        return SqliteBus(self._log)
+
+    async def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+
+class SqliteSharedStore:
+    """A log per client, as processes that share the file."""
+
+    refuses = True
+
+    def __init__(self, path: Path, ring_bytes: int) -> None:
+        self._path = path
+        self._ring_bytes = ring_bytes
+        self._logs: list[SqliteLog] = []
+
+    async def client(self) -> Bus:
+        self._logs.append(SqliteLog(self._path, ring_bytes=self._ring_bytes))
+        return SqliteBus(self._logs[-1])
+
+    async def close(self) -> None:
+        for log in self._logs:
+            log.close()
+        self._logs.clear()
+
+
+class KafkaStore:
+    refuses = False
+
+    def __init__(self, bootstrap: str, append_timeout_ms: int = 10_000) -> None:
+        # Topics of its own: the broker serves the whole session.
+        self.settings = KafkaSettings(
+            bootstrap=bootstrap,
+            prefix=f"contract{next(_prefixes)}",
+            replication_factor=1,
+            min_insync_replicas=1,
+            append_timeout_ms=append_timeout_ms,
+        )
+        self._clients: list[KafkaBus] = []
+
+    async def client(self) -> KafkaBus:
+        bus = KafkaBus(self.settings, PARTITIONS)
+        self._clients.append(bus)
+        await bus.start()
+        return bus
+
+    async def close(self) -> None:
+        for client in self._clients:
+            await client.close()
+        self._clients.clear()

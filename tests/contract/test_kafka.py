@@ -1,0 +1,135 @@
+"""What only the Kafka bus does: topics, failures of the broker, bounded waits."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from shared.adapters.kafka_bus import KafkaBus
+from shared.adapters.kafka_bus_settings import KafkaSettings
+from shared.adapters.kafka_bus_topics import ensure_topics, topic_settings
+from shared.ports.bus import AppendUnknown, BusUnavailable, journal_name
+from shared.testing.kafka_server import KafkaBroker, free_ports
+from tests.contract.stores import KafkaStore
+
+pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
+JOURNAL = journal_name("ingest", 0)
+WAIT_S = 60.0
+
+
+@pytest.fixture
+async def store(broker: KafkaBroker) -> AsyncIterator[KafkaStore]:
+    made = KafkaStore(broker.bootstrap, append_timeout_ms=1_000)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def append_until_it_lands(bus: KafkaBus, payload: bytes) -> int:
+    """As an owner does: after an unknown result look where the journal ends, and go on there."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            try:
+                return await bus.append(JOURNAL, (await bus.bounds(JOURNAL))[1], payload)
+            except (AppendUnknown, BusUnavailable):
+                await asyncio.sleep(0.1)
+
+
+async def test_a_killed_broker_comes_back_with_everything_acknowledged(
+    store: KafkaStore, broker: KafkaBroker
+):
+    writer, reader = await store.client(), await store.client()
+    told = asyncio.Event()
+    reader.watch(JOURNAL, 0, told.set)
+    for position in range(50):
+        await writer.append(JOURNAL, position, b"%d" % position)
+    assert len(await reader.read(JOURNAL, 0)) > 0
+    await asyncio.to_thread(broker.kill)
+    try:
+        with pytest.raises(AppendUnknown):
+            await writer.append(JOURNAL, 50, b"lost or late")
+    finally:
+        await asyncio.to_thread(broker.start)
+    landed = await append_until_it_lands(writer, b"after")
+    seen: list[tuple[int, bytes]] = []
+    async with asyncio.timeout(WAIT_S):
+        while len(seen) <= landed:  # told by the watch alone: the reader recovered by itself
+            await told.wait()
+            told.clear()
+            while batch := await reader.read(JOURNAL, len(seen)):
+                seen.extend(batch)
+    assert seen[:50] == [(position, b"%d" % position) for position in range(50)]
+    assert seen[landed] == (landed, b"after")
+
+
+async def test_a_client_that_starts_while_the_broker_is_away_says_so(broker: KafkaBroker):
+    settings = KafkaSettings(bootstrap=f"127.0.0.1:{free_ports(1)[0]}", connect_timeout_ms=2_000)
+    async with asyncio.timeout(10):
+        with pytest.raises(BusUnavailable, match=rf"Kafka at {settings.bootstrap}.*check that"):
+            await KafkaBus(settings, {"ingest": 1}).start()
+
+
+async def test_a_server_that_never_answers_is_given_up(broker: KafkaBroker):
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    settings = KafkaSettings(
+        bootstrap=f"127.0.0.1:{port}", connect_timeout_ms=2_000, request_timeout_ms=500
+    )
+    async with server, asyncio.timeout(10):
+        with pytest.raises(BusUnavailable, match="Kafka at"):
+            await KafkaBus(settings, {"ingest": 1}).start()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("retention.ms", "1000"), ("cleanup.policy", "compact"), ("max.message.bytes", "1000")],
+)
+async def test_a_topic_set_otherwise_is_named_with_the_setting(
+    store: KafkaStore, name: str, value: str
+):
+    topic = store.settings.topic("ingest")
+    admin = AIOKafkaAdminClient(**store.settings.client_arguments())
+    await admin.start()
+    configs = topic_settings(store.settings) | {name: value}
+    await admin.create_topics([NewTopic(topic, 2, 1, topic_configs=configs)])
+    await admin.close()
+    with pytest.raises(BusUnavailable, match=rf"topic {topic}: {name} is {value}, must be"):
+        await ensure_topics(store.settings, {"ingest": 2})
+
+
+async def test_a_topic_with_too_few_partitions_is_named(store: KafkaStore):
+    await ensure_topics(store.settings, {"ingest": 1})
+    await ensure_topics(store.settings, {"ingest": 1})  # as it is: nothing to do
+    with pytest.raises(BusUnavailable, match="has 1 partitions, needs 3"):
+        await ensure_topics(store.settings, {"ingest": 3})
+
+
+async def test_replication_that_the_cluster_cannot_give_is_named(broker: KafkaBroker):
+    settings = KafkaSettings(bootstrap=broker.bootstrap, prefix="three")
+    with pytest.raises(BusUnavailable, match=r"replication_factor 3 needs as many brokers"):
+        await ensure_topics(settings, {"ingest": 1})
+
+
+async def test_a_reader_that_stands_still_holds_the_memory_bounded(store: KafkaStore):
+    writer, reader = await store.client(), await store.client()
+    told = asyncio.Event()
+    reader.watch(JOURNAL, 0, told.set)
+    piece = bytes((at * 37) & 0xFF for at in range(1 << 20))
+    for position in range(40):
+        await writer.append(JOURNAL, position, piece)
+    await told.wait()
+    await asyncio.sleep(0.5)
+    feed = reader._reader.feed(JOURNAL, 0)
+    assert feed.paused
+    assert feed.size_bytes < 30 << 20
+    position = 0
+    while batch := await reader.read(JOURNAL, position):
+        position = batch[-1][0] + 1
+        assert all(payload == piece for _, payload in batch)
+    assert position == 40
