@@ -1,0 +1,28 @@
+"""What a placement comes to; shapes only."""
+
+from typing import NamedTuple
+
+from shared.framework.layout import I16, I64
+
+
+class Picks(NamedTuple):
+    """m <= k placements in decision order: rows, weighted totals and device masks, shape (m,).
+
+    `feasible` counts nodes before the first pick; `runner_up` is the best total among the other
+    nodes then, -1 when there is none. A total is given also where one node alone was feasible.
+    """
+
+    rows: I64
+    totals: I16
+    masks: I64
+    feasible: int
+    runner_up: int
+
+
+class Reasons(NamedTuple):
+    """Why no node takes a pod: (message, nodes) sorted by message as strings, and how many nodes
+    could take it if pods were removed.
+    """
+
+    messages: tuple[tuple[str, int], ...]
+    resolvable: int

@@ -1,0 +1,95 @@
+"""What a plugin must provide, one protocol per extension point; holds no plugin and no order.
+
+A plugin is asked about all nodes (or all of a gathered set) at once. What depends only on the
+node's own objects is static and is asked once per signature; what depends on charges is dynamic.
+A dynamic plugin answers in two forms, for arrays and for one node's numbers, and the two must agree
+bit by bit (held by a property test).
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from shared.framework.layout import F64, I64, Mask
+from shared.model.objects import PodSpec
+
+if TYPE_CHECKING:
+    from shared.framework.signature import Signature
+    from shared.framework.table import NodeTable
+
+
+class Check(NamedTuple):
+    """A column's least value."""
+
+    column: int
+    amount: float
+
+
+class Refusal(NamedTuple):
+    """Nodes refused for one reason, of which `resolvable` could pass if pods were removed
+    (Unschedulable; the rest is UnschedulableAndUnresolvable).
+    """
+
+    message: str
+    refused: Mask
+    resolvable: Mask
+
+
+class StaticFilter(Protocol):
+    """Filter by the node's objects alone: always UnschedulableAndUnresolvable."""
+
+    name: str
+    message: str
+
+    def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
+        """Refused nodes, shape (n,); None when every node passes."""
+
+
+class ColumnFilter(Protocol):
+    """Filter by charges, as least values of columns; the kernel does the comparing."""
+
+    name: str
+
+    def checks(self, table: "NodeTable", spec: PodSpec) -> list[Check]:
+        """Columns and the values they must reach; none = the plugin has nothing to say."""
+
+    def refusals(self, table: "NodeTable", sig: "Signature", cols: F64) -> list[Refusal]:
+        """Why nodes are refused, shape (n,) each, over all nodes of the table."""
+
+
+class StaticScore(Protocol):
+    """Score by the node's objects alone, normalised over the feasible nodes
+    (DefaultNormalizeScore).
+    """
+
+    name: str
+    weight: int
+    reverse: bool
+
+    def raw(self, table: "NodeTable", spec: PodSpec) -> I64 | None:
+        """Raw scores, shape (n,), at least 0; None when all are 0."""
+
+    def applies(self, spec: PodSpec) -> bool:
+        """False where PreScore says Skip: the plugin then adds nothing."""
+
+
+class LocalScore(Protocol):
+    """Score 0..100 by the node's own charges; not normalised, weight 1."""
+
+    name: str
+
+    def applies(self, sig: "Signature") -> bool:
+        """False where PreScore says Skip."""
+
+    def scores(self, sig: "Signature", cols: F64) -> F64:
+        """Whole numbers 0..100, shape (m,), of m gathered nodes (a new array)."""
+
+    def score(self, sig: "Signature", values: Sequence[float]) -> int:
+        """The same of one node."""
+
+
+def normalise(raw: int, highest: int, reverse: bool) -> int:
+    """kube-scheduler's DefaultNormalizeScore of one score, `highest` among the feasible nodes."""
+    if highest == 0:
+        return 100 if reverse else raw
+    share = 100 * raw // highest
+    return 100 - share if reverse else share

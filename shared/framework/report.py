@@ -1,0 +1,162 @@
+"""Why nodes refuse, and what they score: for messages and for `explain`; not on the hot path."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from shared.framework.layout import F64, I64, Held, Mask
+from shared.framework.picks import Reasons
+from shared.framework.plugin import Refusal, StaticFilter
+from shared.framework.profile import (
+    BEFORE_PORTS,
+    FIT,
+    GPU_DEVICES,
+    GPU_MODEL,
+    LOCAL_SCORES,
+    PORTS,
+    STATIC_SCORES,
+)
+from shared.framework.scratch import OneNode
+from shared.framework.signature import Signature
+from shared.framework.static import Static
+from shared.framework.table import NodeTable
+
+
+class PluginScore(NamedTuple):
+    """One plugin's part in a node's total: normalised * weight."""
+
+    plugin: str
+    raw: int
+    normalised: int
+    weight: int
+
+
+class NodeReport(NamedTuple):
+    """One node in one cycle: refused by `plugin` with `messages`, or scored."""
+
+    node_id: int
+    name: str
+    plugin: str
+    messages: tuple[str, ...]
+    resolvable: bool
+    scores: tuple[PluginScore, ...]
+    total: int
+
+
+def _refusals(table: NodeTable, sig: Signature, cols: F64) -> Iterator[tuple[str, list[Refusal]]]:
+    """Each filter plugin in order with its refusals over all nodes."""
+    never = np.zeros(table.size, np.bool_)
+
+    def static(plugin: StaticFilter) -> tuple[str, list[Refusal]]:
+        mask = plugin.refuses(table, sig.spec)
+        return plugin.name, [] if mask is None else [Refusal(plugin.message, mask, never)]
+
+    for plugin in BEFORE_PORTS:
+        yield static(plugin)
+    ports = PORTS.refuses(table, sig.ports)
+    yield PORTS.name, [] if ports is None else [Refusal(PORTS.message, ports, ports)]
+    yield FIT.name, FIT.refusals(table, sig, cols)
+    yield static(GPU_MODEL)
+    yield GPU_DEVICES.name, GPU_DEVICES.refusals(table, sig, cols)
+
+
+def _first_refusals(
+    table: NodeTable, sig: Signature
+) -> Iterator[tuple[str, list[Refusal], Mask, Mask]]:
+    """Plugin, its refusals, the nodes it is the first to refuse, and those of them that are
+    resolvable: a node with several reasons of one plugin is resolvable only if all of them are.
+    """
+    open_nodes = np.ones(table.size, np.bool_)
+    for name, refusals in _refusals(table, sig, table.cols):
+        refused = np.zeros(table.size, np.bool_)
+        resolvable = np.ones(table.size, np.bool_)
+        for refusal in refusals:
+            refused |= refusal.refused
+            resolvable &= refusal.resolvable | ~refusal.refused
+        first = refused & open_nodes
+        yield name, refusals, first, first & resolvable
+        open_nodes &= ~refused
+
+
+def with_held(table: NodeTable, held: Held | None) -> NodeTable:
+    """The table as Filter sees it: nominations charged."""
+    if not held:
+        return table
+    trial = table.trial()
+    for node_id in sorted(held):
+        row = table.row_of(node_id)
+        for sig, mask in held[node_id] if row is not None else ():
+            assert row is not None
+            trial.charge(sig, np.array([row], np.int64), np.array([mask], np.int64))
+    return trial
+
+
+def reasons(table: NodeTable, sig: Signature, held: Held | None = None) -> Reasons:
+    """(message, nodes) over all nodes, first refusing plugin per node."""
+    counts: dict[str, int] = {}
+    resolvable_count = 0
+    for _, refusals, first, resolvable in _first_refusals(with_held(table, held), sig):
+        for refusal in refusals:
+            nodes = int(np.count_nonzero(refusal.refused & first))
+            if nodes:
+                counts[refusal.message] = counts.get(refusal.message, 0) + nodes
+        resolvable_count += int(np.count_nonzero(resolvable))
+    return Reasons(tuple(sorted(counts.items())), resolvable_count)
+
+
+def resolvable_rows(table: NodeTable, sig: Signature, held: Held | None = None) -> I64:
+    """Rows that refuse with Unschedulable, ascending."""
+    found = np.zeros(table.size, np.bool_)
+    for _, _, _, resolvable in _first_refusals(with_held(table, held), sig):
+        found |= resolvable
+    return np.flatnonzero(found)
+
+
+def explain(table: NodeTable, sig: Signature, held: Held | None = None) -> list[NodeReport]:
+    """Every node, in tie order: who refused it and why, or its scores by plugin."""
+    refused: dict[int, NodeReport] = {}
+    for name, refusals, first, resolvable in _first_refusals(with_held(table, held), sig):
+        for row in np.flatnonzero(first).tolist():
+            texts = tuple(sorted(r.message for r in refusals if r.refused[row]))
+            refused[row] = NodeReport(
+                int(table.ids[row]),
+                table.nodes[row].name,
+                name,
+                texts,
+                bool(resolvable[row]),
+                (),
+                -1,
+            )
+    feasible = np.ones(table.size, np.bool_)
+    feasible[list(refused)] = False
+    static = Static(table, sig.spec)
+    normalised = static.normalised(static.counts(feasible))
+    reports = []
+    for row in range(table.size):
+        report = refused.get(row)
+        reports.append(report or _scored(table, sig, static, normalised, row))
+    return reports
+
+
+def _scored(
+    table: NodeTable,
+    sig: Signature,
+    static: Static,
+    normalised: list[tuple[int, ...]],
+    row: int,
+) -> NodeReport:
+    group = 0 if static.class_of is None else int(static.class_of[row])
+    scores = [
+        PluginScore(plugin.name, raw, score, plugin.weight)
+        for plugin, raw, score in zip(
+            STATIC_SCORES, static.raws[group], normalised[group], strict=True
+        )
+    ]
+    values = OneNode(table, row).values
+    for local in LOCAL_SCORES:
+        score = local.score(sig, values) if local.applies(sig) else 0
+        scores.append(PluginScore(local.name, score, score, 1))
+    total = sum(score.normalised * score.weight for score in scores)
+    node = table.nodes[row]
+    return NodeReport(int(table.ids[row]), node.name, "", (), False, tuple(scores), total)

@@ -1,0 +1,84 @@
+"""A pod spec compiled for one node table: amounts by column, ready for Filter, Score and charges.
+
+Nothing here depends on which nodes there are; what does is in static.py.
+"""
+
+import numpy as np
+
+from shared.framework.layout import (
+    AMOUNT_MAX,
+    CPU_INDEX,
+    DEVICE_MILLI,
+    DEVICES_MAX,
+    FREE,
+    MEMORY_INDEX,
+    PODS_INDEX,
+    ROOM,
+    USED,
+)
+from shared.framework.profile import COLUMN_FILTERS
+from shared.framework.table import NodeTable
+from shared.model.objects import CPU, MEMORY, PODS, PodSpec
+
+
+def _amount(value: int) -> float:
+    assert value >= 0, f"a request must not be negative: {value}"
+    return min(float(value), AMOUNT_MAX)
+
+
+class Signature:
+    """One signature as the kernel sees it.
+
+    `checks` are (column, least value) pairs that a node's columns must reach, `score_delta` and
+    `filter_delta` (column, amount) pairs that one pod adds to a node's columns.
+    """
+
+    def __init__(self, table: NodeTable, sig_id: int, spec: PodSpec) -> None:
+        self.sig_id = sig_id
+        self.spec = spec
+        self.ports = spec.host_ports
+        self.cpu = _amount(spec.request(CPU))
+        self.memory = _amount(spec.request(MEMORY))
+        self.nonzero_cpu = _amount(spec.nonzero_cpu_milli)
+        self.nonzero_memory = _amount(spec.nonzero_memory_bytes)
+        # Column vectors, shape (2, 1): cpu over memory.
+        self.requests = np.array([[self.cpu], [self.memory]])
+        self.nonzero = np.array([[self.nonzero_cpu], [self.nonzero_memory]])
+        self.best_effort = self.cpu == 0.0 and self.memory == 0.0
+        self.amounts = self._amounts(table)
+        self.gpu_milli, self.gpu_count = self._gpu()
+        self.checks = [check for plugin in COLUMN_FILTERS for check in plugin.checks(table, spec)]
+        self.filter_delta = [(FREE + r, -amount) for r, amount in self.amounts]
+        self.score_delta = [
+            (ROOM, -self.nonzero_cpu),
+            (ROOM + 1, -self.nonzero_memory),
+            (USED, self.cpu),
+            (USED + 1, self.memory),
+        ]
+
+    @property
+    def whole_devices(self) -> bool:
+        """Whether the pod takes empty devices and not a share of one."""
+        return self.gpu_milli >= DEVICE_MILLI
+
+    @property
+    def linear(self) -> bool:
+        """Whether n pods change a node by n times one pod: no devices to choose, no ports."""
+        return self.gpu_count == 0 and not self.ports
+
+    def _amounts(self, table: NodeTable) -> list[tuple[int, float]]:
+        """(resource index, amount) of everything a pod takes: its requests and one pod slot."""
+        amounts = [(CPU_INDEX, self.cpu), (MEMORY_INDEX, self.memory), (PODS_INDEX, 1.0)]
+        for name, value in self.spec.requests:
+            if name not in (CPU, MEMORY, PODS):
+                amounts.append((table.resource(name), _amount(value)))
+        return [(r, amount) for r, amount in amounts if amount > 0.0]
+
+    def _gpu(self) -> tuple[int, int]:
+        gpu = self.spec.gpu
+        if gpu is None:
+            return 0, 0
+        assert 1 <= gpu.count <= DEVICES_MAX, f"{gpu}"
+        assert 1 <= gpu.milli <= DEVICE_MILLI, f"{gpu}"
+        assert gpu.count == 1 or gpu.milli == DEVICE_MILLI, f"several shares in {gpu}"
+        return gpu.milli, gpu.count

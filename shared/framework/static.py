@@ -1,0 +1,100 @@
+"""What a signature's static plugins say about the nodes there are: who passes, and score classes.
+
+A score class is a set of nodes with equal raw values in every normalised score. Normalisation needs
+the highest raw value among the feasible nodes, which is a matter of classes: a pick changes class
+terms (few), never stored scores of nodes.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from shared.framework.layout import I16, I64, INFEASIBLE, Mask
+from shared.framework.plugin import normalise
+from shared.framework.profile import STATIC_FILTERS, STATIC_SCORES
+from shared.framework.table import NodeTable
+from shared.model.objects import PodSpec
+
+
+class Static:
+    """`ok`: nodes that pass, None = all. `class_of`: class of each row, None = one class only.
+    `raws`: for each class its raw value in each static score.
+    """
+
+    __slots__ = ("applying", "class_of", "ok", "raws")
+
+    def __init__(self, table: NodeTable, spec: PodSpec) -> None:
+        self.ok = _passing(table, spec)
+        self.applying = [plugin.applies(spec) for plugin in STATIC_SCORES]
+        self.class_of, self.raws = _classes([plugin.raw(table, spec) for plugin in STATIC_SCORES])
+
+    @property
+    def bytes(self) -> int:
+        """Memory held."""
+        arrays = (self.ok, self.class_of)
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    def counts(self, feasible: Mask) -> list[int]:
+        """How many feasible nodes each class has."""
+        if self.class_of is None:
+            return [int(np.count_nonzero(feasible))]
+        counts = np.bincount(self.class_of[feasible], minlength=len(self.raws))
+        return [int(count) for count in counts]
+
+    def normalised(self, counts: Sequence[int]) -> list[tuple[int, ...]]:
+        """For each class the normalised score in each plugin (0 where it does not apply), with the
+        extremes of the classes that have feasible nodes.
+        """
+        present = [raws for raws, count in zip(self.raws, counts, strict=True) if count]
+        highest = [max((raws[i] for raws in present), default=0) for i in range(len(STATIC_SCORES))]
+        # The values of a class without feasible nodes are never used; they are kept in range.
+        return [
+            tuple(
+                normalise(min(raw, top), top, plugin.reverse) if applies else 0
+                for raw, top, plugin, applies in zip(
+                    raws, highest, STATIC_SCORES, self.applying, strict=True
+                )
+            )
+            for raws in self.raws
+        ]
+
+    def terms(self, counts: Sequence[int]) -> list[int]:
+        """For each class the weighted sum of its normalised scores."""
+        return [
+            sum(plugin.weight * score for plugin, score in zip(STATIC_SCORES, scores, strict=True))
+            for scores in self.normalised(counts)
+        ]
+
+    def totals(self, local: I16, terms: Sequence[int]) -> I16:
+        """A new row of totals: the local scores plus each node's class term. Nodes that are not
+        feasible stay negative.
+        """
+        if self.class_of is None:
+            return local + np.int16(terms[0])
+        return local + np.array(terms, np.int16)[self.class_of]
+
+
+def _passing(table: NodeTable, spec: PodSpec) -> Mask | None:
+    refused: Mask | None = None
+    for plugin in STATIC_FILTERS:
+        mask = plugin.refuses(table, spec)
+        if mask is not None:
+            refused = mask if refused is None else refused | mask
+    return None if refused is None else np.logical_not(refused)
+
+
+def _classes(raws: Sequence[I64 | None]) -> tuple[I64 | None, list[tuple[int, ...]]]:
+    given = [raw for raw in raws if raw is not None and raw.size]
+    if not given:
+        return None, [(0,) * len(raws)]
+    codes = np.zeros(len(given[0]), np.int64)
+    for raw in given:
+        codes = codes * (int(raw.max()) + 1) + raw
+    _, first, class_of = np.unique(codes, return_index=True, return_inverse=True)
+    values = [tuple(0 if raw is None else int(raw[row]) for raw in raws) for row in first.tolist()]
+    if len(values) == 1:
+        return None, values
+    return class_of.astype(np.int64), values
+
+
+assert 700 + INFEASIBLE < 0, "a class term must not make an infeasible node look feasible"

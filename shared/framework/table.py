@@ -1,0 +1,335 @@
+"""The nodes of one shard as columns, and the ledger of what is charged to them.
+
+Rows are in tie order (ascending keyed hash of the node's uid), so that the first of several equal
+rows is the one to take. Rows move when nodes come and go: a node's id is its identity, its row an
+encoding of the moment. The table knows amounts, devices and ports; which pod caused a charge is
+its owner's business. Same nodes and same charges give the same table, in whatever order they came.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shared.framework.changes import ChangeLog
+from shared.framework.devices import charge_devices, derive_columns, force_devices
+from shared.framework.labels import LabelColumn
+from shared.framework.layout import (
+    ALLOC,
+    AMOUNT_MAX,
+    DEVICE_MILLI,
+    DEVICES_MAX,
+    F64,
+    FREE,
+    I32,
+    I64,
+    ROOM,
+    SCORED_MAX,
+    Mask,
+)
+from shared.framework.ports import PortLedger
+from shared.model.objects import CPU, MEMORY, PODS, Node, Taint
+
+if TYPE_CHECKING:
+    from shared.framework.signature import Signature
+
+TieKey = tuple[bytes, str]
+TaintClass = tuple[tuple[Taint, ...], bool]
+
+
+def tie_key(seed: int, uid: str) -> TieKey:
+    """Where a node stands among equals: the same on every machine, different for each seed."""
+    key = seed.to_bytes(8, "little", signed=True)
+    return blake2b(uid.encode(), digest_size=8, key=key).digest(), uid
+
+
+class NodeTable:
+    """Columns of n nodes. Public arrays are read-only by contract; all have one entry a row."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.ids: I64 = np.zeros(0, np.int64)
+        self.nodes: list[Node] = []
+        self.resources: dict[str, int] = {CPU: 0, MEMORY: 1, PODS: 2}
+        self.cols: F64 = np.zeros((FREE + 3, 0))
+        self.allocatable: F64 = np.zeros((3, 0))
+        self.gpu_free: I64 = np.zeros((0, 8), np.int64)  # devices a node lacks count as 0 free
+        self.gpu_count: I64 = np.zeros(0, np.int64)
+        self.generation: I64 = np.zeros(0, np.int64)
+        self.taint_class: I32 = np.zeros(0, np.int32)
+        self.taint_classes: list[TaintClass] = []
+        self.ports = PortLedger()
+        self.changes = ChangeLog()
+        self.static_version = 0  # rises when anything but amounts changes on any node
+        self.parent: NodeTable | None = None
+        self._keys: list[TieKey] = []
+        self._rows: dict[int, int] = {}
+        self._taint_index: dict[TaintClass, int] = {}
+        self._labels: dict[str, LabelColumn] = {}
+        self._names: dict[str, int] | None = None
+        self._models: LabelColumn | None = None
+
+    # ------------------------------------------------------------------------------ reading
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return len(self.nodes)
+
+    @property
+    def requested(self) -> F64:
+        """What is charged, shape (resources, n), in the order of `resources`."""
+        return self.allocatable - self.cols[FREE:]
+
+    def row_of(self, node_id: int) -> int | None:
+        """The node's row now, None when the table does not have it."""
+        return self._rows.get(node_id)
+
+    def rows_of(self, node_ids: Iterable[int]) -> I64:
+        """Rows of nodes the table has; the others are left out."""
+        found = (self._rows.get(int(node_id)) for node_id in node_ids)
+        return np.array([row for row in found if row is not None], np.int64)
+
+    def node_id_at(self, row: int) -> int:
+        """Id of the node in a row."""
+        return int(self.ids[row])
+
+    def row_named(self, name: str) -> int | None:
+        """Row of the node with this name."""
+        if self._names is None:
+            self._names = {node.name: row for row, node in enumerate(self.nodes)}
+        return self._names.get(name)
+
+    def labels(self, key: str) -> LabelColumn:
+        """The column of one label's values, made at its first use."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = LabelColumn([node.labels.get(key) for node in self.nodes])
+        return column
+
+    def gpu_models(self) -> LabelColumn:
+        """The column of GPU models; nodes without GPUs have none."""
+        if self._models is None:
+            models = [node.gpu_model or None for node in self.nodes]
+            self._models = LabelColumn(models)
+        return self._models
+
+    def resource(self, name: str) -> int:
+        """Index of a resource; a new one gets a row of zeros."""
+        index = self.resources.get(name)
+        if index is None:
+            index = self.resources[name] = len(self.resources)
+            zeros = np.zeros((1, self.size))
+            self.allocatable = np.concatenate((self.allocatable, zeros))
+            self.cols = np.concatenate((self.cols, zeros))
+        return index
+
+    # ------------------------------------------------------------------------------ nodes
+
+    def set_nodes(self, ids: Iterable[int], nodes: Sequence[Node]) -> None:
+        """Add nodes or change those that are there; charges stay with the node's id."""
+        assert self.parent is None, "a trial keeps the nodes it was made with"
+        fresh: dict[int, Node] = {}
+        changed: list[int] = []
+        for node_id, node in zip(map(int, ids), nodes, strict=True):
+            row = self._rows.get(node_id)
+            if row is None:
+                fresh[node_id] = node
+            else:
+                self._change(row, node)
+                changed.append(row)
+        if changed:
+            self._mark(np.array(changed, np.int64))
+        if fresh:
+            self._append(fresh)
+
+    def set_generations(self, ids: Iterable[int], generations: Iterable[int]) -> None:
+        """Continue counting where a dump of this table stood."""
+        for node_id, generation in zip(ids, generations, strict=True):
+            self.generation[self._rows[node_id]] = generation
+
+    def remove_nodes(self, ids: Iterable[int]) -> None:
+        """Forget nodes and everything charged to them; unknown ids are ignored."""
+        assert self.parent is None, "a trial keeps the nodes it was made with"
+        rows = self.rows_of(ids)
+        if rows.size == 0:
+            return
+        kept = np.ones(self.size, np.bool_)
+        kept[rows] = False
+        for row in rows.tolist():
+            self.ports.forget(self.node_id_at(row))
+        self._keep(np.flatnonzero(kept))
+
+    def _change(self, row: int, node: Node) -> None:
+        before = self.nodes[row]
+        assert before.uid == node.uid, f"node id {self.ids[row]}: {before.uid} became {node.uid}"
+        self.nodes[row] = node
+        self._set_amounts(row, node)
+        self._set_devices(row, node)
+        if _static_part(before) != _static_part(node):
+            self.taint_class[row] = self._class_of(node)
+            self._static_changed()
+
+    def _append(self, fresh: dict[int, Node]) -> None:
+        first, count = self.size, len(fresh)
+        self.nodes.extend(fresh.values())
+        self._keys.extend(tie_key(self.seed, node.uid) for node in fresh.values())
+        self.ids = np.concatenate((self.ids, np.array(list(fresh), np.int64)))
+        for name in ("cols", "allocatable"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate((old, np.zeros((len(old), count))), axis=1))
+        devices = np.zeros((count, self.gpu_free.shape[1]), np.int64)
+        self.gpu_free = np.concatenate((self.gpu_free, devices))
+        for name in ("gpu_count", "generation"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate((old, np.zeros(count, np.int64))))
+        classes = [self._class_of(node) for node in fresh.values()]
+        self.taint_class = np.concatenate((self.taint_class, np.array(classes, np.int32)))
+        for row, node in enumerate(fresh.values(), start=first):
+            self._set_amounts(row, node)
+            self._set_devices(row, node)
+        order = sorted(range(self.size), key=self._keys.__getitem__)
+        self._keep(np.array(order, np.int64))
+
+    def _keep(self, order: I64) -> None:
+        """Rows become those of `order`, in its order."""
+        self.nodes = [self.nodes[row] for row in order.tolist()]
+        self._keys = [self._keys[row] for row in order.tolist()]
+        self.ids = self.ids[order]
+        self.cols = np.ascontiguousarray(self.cols[:, order])
+        self.allocatable = np.ascontiguousarray(self.allocatable[:, order])
+        self.gpu_free = self.gpu_free[order]
+        self.gpu_count = self.gpu_count[order]
+        self.generation = self.generation[order]
+        self.taint_class = self.taint_class[order]
+        self._rows = {node_id: row for row, node_id in enumerate(self.ids.tolist())}
+        self.changes.restart()
+        self._static_changed()
+
+    def _static_changed(self) -> None:
+        self.static_version += 1
+        self._labels.clear()
+        self._names = None
+        self._models = None
+
+    def _class_of(self, node: Node) -> int:
+        key = (node.taints, node.unschedulable)
+        index = self._taint_index.get(key)
+        if index is None:
+            index = self._taint_index[key] = len(self.taint_classes)
+            self.taint_classes.append(key)
+        return index
+
+    def _set_amounts(self, row: int, node: Node) -> None:
+        for name, _ in node.allocatable:
+            self.resource(name)
+        amounts = np.zeros(len(self.resources))
+        for name, amount in node.allocatable:
+            scored = name in (CPU, MEMORY)
+            amounts[self.resources[name]] = min(float(amount), SCORED_MAX if scored else AMOUNT_MAX)
+        assert (amounts >= 0.0).all(), f"node {node.name} has a negative allocatable"
+        delta = amounts - self.allocatable[:, row]
+        self.allocatable[:, row] = amounts
+        self.cols[FREE:, row] += delta
+        self.cols[ROOM : ROOM + 2, row] += delta[:2]
+        self.cols[ALLOC : ALLOC + 2, row] = amounts[:2]
+
+    def _set_devices(self, row: int, node: Node) -> None:
+        # A device that disappears takes its milli with it, so that charges on it stay exact
+        # (negative free) and are even again should it come back.
+        count = node.gpu_count
+        assert 0 <= count <= DEVICES_MAX, f"node {node.name} has {count} GPUs"
+        if count > self.gpu_free.shape[1]:
+            wider = np.zeros((self.gpu_free.shape[0], count), np.int64)
+            wider[:, : self.gpu_free.shape[1]] = self.gpu_free
+            self.gpu_free = wider
+        before = int(self.gpu_count[row])
+        self.gpu_free[row, min(before, count) : max(before, count)] += (
+            DEVICE_MILLI if count > before else -DEVICE_MILLI
+        )
+        self.gpu_count[row] = count
+        derive_columns(self, np.array([row], np.int64))
+
+    # ------------------------------------------------------------------------------ charges
+
+    def charge(self, sig: "Signature", rows: I64, masks: I64 | None = None, sign: int = 1) -> None:
+        """Add (+1) or take away (-1) one pod of `sig` on each of `rows` (repeats count).
+
+        `masks` are the device masks of pods with GPUs, parallel to `rows`.
+        """
+        assert sign in (1, -1)
+        if len(rows) == 0:
+            return
+        if len(rows) == 1:
+            self._charge_one(sig, int(rows[0]), sign)
+        else:
+            self._charge_many(sig, rows, sign)
+        if sig.gpu_count:
+            assert masks is not None, "a GPU pod without its devices"
+            assert len(masks) == len(rows), "devices and rows differ in number"
+            charge_devices(self, sig, rows, masks, sign)
+        if sig.ports:
+            for node_id in self.ids[rows].tolist():
+                self.ports.charge(node_id, sig.ports, sign)
+        self._mark(rows)
+
+    def charge_nodes(
+        self, sig: "Signature", node_ids: I64, masks: I64 | None = None, sign: int = 1
+    ) -> Mask:
+        """`charge` by node id; returns which of the ids the table has (only those are charged)."""
+        found = [self._rows.get(node_id, -1) for node_id in node_ids.tolist()]
+        rows = np.array(found, np.int64)
+        known = rows >= 0
+        self.charge(sig, rows[known], None if masks is None else masks[known], sign)
+        return known
+
+    def devices_for_fact(self, sig: "Signature", row: int) -> int:
+        """Device mask to charge for a pod that is on the node already, its devices unknown."""
+        if not sig.gpu_count:
+            return 0
+        return force_devices(sig, self.gpu_free[row].tolist(), int(self.gpu_count[row]))
+
+    def _charge_one(self, sig: "Signature", row: int, sign: int) -> None:
+        cols = self.cols
+        for column, amount in sig.filter_delta:
+            cols[column, row] += amount * sign
+        for column, amount in sig.score_delta:
+            cols[column, row] += amount * sign
+
+    def _charge_many(self, sig: "Signature", rows: I64, sign: int) -> None:
+        # Picks come in runs of one node: a run costs as much as one pod.
+        starts = np.flatnonzero(np.diff(rows, prepend=-1))
+        counts = np.diff(starts, append=len(rows)) * float(sign)
+        heads = rows[starts]
+        for column, amount in (*sig.filter_delta, *sig.score_delta):
+            if amount:
+                np.add.at(self.cols[column], heads, counts * amount)
+
+    def _mark(self, rows: I64) -> None:
+        self.generation[rows] += 1
+        self.changes.append(rows)
+
+    def trial(self) -> "NodeTable":
+        """A copy whose charges do not touch this table; both see the same nodes.
+
+        Valid until this table changes. Costs a copy of the ledger, not of the nodes.
+        """
+        twin = NodeTable(self.seed)
+        shared_parts = (
+            *("ids", "nodes", "resources", "allocatable", "gpu_count", "taint_class"),
+            *("taint_classes", "static_version", "_keys", "_rows", "_taint_index", "_labels"),
+            *("_names", "_models"),
+        )
+        for name in shared_parts:
+            setattr(twin, name, getattr(self, name))
+        twin.cols = self.cols.copy()
+        twin.gpu_free = self.gpu_free.copy()
+        twin.generation = self.generation.copy()
+        twin.ports = self.ports.copy()
+        twin.parent = self
+        return twin
+
+
+def _static_part(node: Node) -> tuple[object, ...]:
+    return (node.name, node.labels, node.taints, node.unschedulable, node.gpu_model)

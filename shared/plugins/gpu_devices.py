@@ -1,0 +1,52 @@
+"""GpuDevices: the model filter and the exact per-device ledger (choice of devices: devices.py)."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shared.framework.layout import DEVICE_MILLI, F64, GPU_EMPTY, GPU_LARGEST, Mask
+from shared.framework.plugin import Check, Refusal
+from shared.model.objects import PodSpec
+
+if TYPE_CHECKING:
+    from shared.framework.signature import Signature
+    from shared.framework.table import NodeTable
+
+
+class GpuModel:
+    """Static filter: the pod names models and the node's is not among them."""
+
+    name = "GpuDevices"
+    message = "node(s) didn't match Pod's GPU model"
+
+    def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
+        """Nodes of other models, and nodes without GPUs."""
+        if spec.gpu is None or not spec.gpu.models:
+            return None
+        return np.logical_not(table.gpu_models().among(spec.gpu.models))
+
+
+class GpuDevices:
+    """Column filter: a share needs one device with as much free, k devices need k empty ones."""
+
+    name = "GpuDevices"
+    message = "Insufficient gpu"
+
+    def checks(self, table: "NodeTable", spec: PodSpec) -> list[Check]:
+        """The device with most free, or the number of empty devices."""
+        gpu = spec.gpu
+        if gpu is None:
+            return []
+        if gpu.milli >= DEVICE_MILLI:
+            return [Check(GPU_EMPTY, float(gpu.count))]
+        return [Check(GPU_LARGEST, float(gpu.milli))]
+
+    def refusals(self, table: "NodeTable", sig: "Signature", cols: F64) -> list[Refusal]:
+        """Nodes without the devices now; resolvable where the node has enough devices."""
+        found = []
+        for column, amount in self.checks(table, sig.spec):
+            refused = cols[column] < amount
+            found.append(
+                Refusal(self.message, refused, refused & (table.gpu_count >= sig.gpu_count))
+            )
+        return found

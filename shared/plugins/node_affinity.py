@@ -1,0 +1,128 @@
+"""NodeAffinity: nodeSelector, required terms (filter) and preferred terms (score).
+
+Terms are ORed, the requirements of a term ANDed. What the API would reject (an unknown field, a
+bound that is no label value) matches nothing, as in kube-scheduler's required terms.
+"""
+
+import numpy as np
+
+from shared.framework.labels import LabelColumn, integer
+from shared.framework.layout import I64, Mask
+from shared.framework.table import NodeTable
+from shared.model.objects import PodSpec, Requirement, SelectorTerm
+
+NAME_FIELD = "metadata.name"
+
+
+def _none(table: NodeTable) -> Mask:
+    return np.zeros(table.size, np.bool_)
+
+
+def _bounded(table: NodeTable, column: LabelColumn, need: Requirement) -> Mask:
+    text = need.values[0] if len(need.values) == 1 else ""
+    bound = integer(text) if text.isdigit() else None  # a sign is no label value
+    if bound is None:
+        return _none(table)
+    return column.compared(bound, greater=need.operator == "Gt")
+
+
+def _label_matches(table: NodeTable, need: Requirement) -> Mask:
+    column = table.labels(need.key)
+    match need.operator:
+        case "In":
+            return column.among(need.values)
+        case "NotIn":
+            return np.logical_not(column.among(need.values))
+        case "Exists":
+            return column.present()
+        case "DoesNotExist":
+            return np.logical_not(column.present())
+        case _:
+            return _bounded(table, column, need)
+
+
+def _field_matches(table: NodeTable, need: Requirement) -> Mask:
+    if need.key != NAME_FIELD or need.operator not in ("In", "NotIn"):
+        return _none(table)
+    named = _none(table)
+    for name in need.values:
+        row = table.row_named(name)
+        if row is not None:
+            named[row] = True
+    return named if need.operator == "In" else np.logical_not(named)
+
+
+def term_matches(table: NodeTable, term: SelectorTerm) -> Mask:
+    """Nodes on which every requirement of the term holds; an empty term matches none."""
+    needs = [_label_matches(table, need) for need in term.labels]
+    needs += [_field_matches(table, need) for need in term.fields]
+    if not needs:
+        return _none(table)
+    matches = needs[0]
+    for need in needs[1:]:
+        matches = matches & need
+    return matches
+
+
+def narrows_to_names(spec: PodSpec) -> bool:
+    """Whether every required term names its nodes, so that PreFilter already leaves the others
+    out (which gives them another message).
+    """
+    return bool(spec.affinity_required) and all(
+        any(need.key == NAME_FIELD and need.operator == "In" for need in term.fields)
+        for term in spec.affinity_required
+    )
+
+
+class NamedNodes:
+    """NodeAffinity's PreFilter: pods of a DaemonSet are tried on the node they name alone."""
+
+    name = "NodeAffinity"
+    message = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+
+    def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
+        """Nodes that no term names."""
+        if not narrows_to_names(spec):
+            return None
+        named = _none(table)
+        for term in spec.affinity_required:
+            fields = [need for need in term.fields if need.operator == "In"]
+            named |= term_matches(table, SelectorTerm(fields=tuple(fields)))
+        return np.logical_not(named)
+
+
+class NodeAffinity:
+    """Static filter and static score."""
+
+    name = "NodeAffinity"
+    message = "node(s) didn't match Pod's node affinity/selector"
+    weight = 2
+    reverse = False
+
+    def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
+        """Nodes outside the selector or outside every required term."""
+        if not spec.node_selector and not spec.affinity_required:
+            return None
+        matches = np.ones(table.size, np.bool_)
+        for key, value in spec.node_selector:
+            matches &= table.labels(key).among((value,))
+        if spec.affinity_required:
+            any_term = _none(table)
+            for term in spec.affinity_required:
+                any_term |= term_matches(table, term)
+            matches &= any_term
+        return np.logical_not(matches)
+
+    def raw(self, table: NodeTable, spec: PodSpec) -> I64 | None:
+        """Sum of the weights of the preferred terms that match."""
+        if not spec.affinity_preferred:
+            return None
+        raw = np.zeros(table.size, np.int64)
+        for preferred in spec.affinity_preferred:
+            assert preferred.weight >= 0, f"a preferred term of weight {preferred.weight}"
+            raw[term_matches(table, preferred.term)] += preferred.weight
+        return raw
+
+    def applies(self, spec: PodSpec) -> bool:
+        """Only pods with preferred terms are scored."""
+        return bool(spec.affinity_preferred)

@@ -1,0 +1,105 @@
+"""NodeResourcesFit: amounts and pod count (filter), LeastAllocated over cpu and memory (score).
+
+Formulas of kube-scheduler 1.35, integers throughout; see layout.py for why float64 may hold them.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shared.framework.layout import ALLOC, F64, FREE, PODS_INDEX, ROOM, Mask
+from shared.framework.plugin import Check, Refusal
+from shared.model.objects import PODS, PodSpec
+
+if TYPE_CHECKING:
+    from shared.framework.signature import Signature
+    from shared.framework.table import NodeTable
+
+
+class NodeResourcesFit:
+    """Column filter."""
+
+    name = "NodeResourcesFit"
+
+    def checks(self, table: "NodeTable", spec: PodSpec) -> list[Check]:
+        """One pod slot and every resource asked for.
+
+        A resource that is not asked for is not checked: such pods still fit on a node that is
+        over-committed in it.
+        """
+        amounts = [(PODS_INDEX, 1.0)]
+        for name, value in spec.requests:
+            if name != PODS and value > 0:
+                amounts.append((table.resource(name), float(value)))
+        return [Check(FREE + r, amount) for r, amount in amounts]
+
+    def refusals(self, table: "NodeTable", sig: "Signature", cols: F64) -> list[Refusal]:
+        """Every resource that does not suffice, for every node.
+
+        A node whose allocatable is below the request stays refused whatever is removed, unless it
+        is the pod count: kube-scheduler calls that one resolvable always.
+        """
+        names = {index: name for name, index in table.resources.items()}
+        hopeless = np.zeros(table.size, np.bool_)
+        found: list[tuple[str, Mask]] = []
+        for column, amount in self.checks(table, sig.spec):
+            index = column - FREE
+            refused = cols[column] < amount
+            if index == PODS_INDEX:
+                found.append(("Too many pods", refused))
+            else:
+                hopeless |= refused & (table.allocatable[index] < amount)
+                found.append((f"Insufficient {names[index]}", refused))
+        return [Refusal(text, refused, refused & ~hopeless) for text, refused in found]
+
+
+class LeastAllocated:
+    """Local score: the mean of the free shares of cpu and memory, as whole percents.
+
+    A resource of which the node has none is left out of the mean. A node may hold more non-zero
+    requests than it has (best-effort pods): its share is 0 then, not negative.
+    """
+
+    name = "NodeResourcesFit"
+
+    def applies(self, sig: "Signature") -> bool:
+        """Always."""
+        return True
+
+    def scores(self, sig: "Signature", cols: F64) -> F64:
+        """Whole numbers 0..100."""
+        alloc = cols[ALLOC : ALLOC + 2]
+        share = cols[ROOM : ROOM + 2] - sig.nonzero
+        np.maximum(share, 0.0, out=share)
+        share *= 100.0
+        if alloc.all():
+            share /= alloc
+            np.floor(share, out=share)
+            score: F64 = share[0]
+            score += share[1]
+            score *= 0.5
+        else:
+            share /= np.maximum(alloc, 1.0)
+            np.floor(share, out=share)
+            share[alloc == 0.0] = 0.0
+            score = share[0] + share[1]
+            score /= np.maximum((alloc > 0.0).sum(axis=0, dtype=np.int64), 1)
+        np.floor(score, out=score)
+        return score
+
+    def score(self, sig: "Signature", values: Sequence[float]) -> int:
+        """The same of one node."""
+        cpu, memory = values[ALLOC], values[ALLOC + 1]
+        total, weights = 0, 0
+        if cpu:
+            free = values[ROOM] - sig.nonzero_cpu
+            weights = 1
+            if free > 0.0:
+                total = int(free * 100.0 / cpu)
+        if memory:
+            free = values[ROOM + 1] - sig.nonzero_memory
+            weights += 1
+            if free > 0.0:
+                total += int(free * 100.0 / memory)
+        return total // weights if weights else 0
