@@ -74,7 +74,7 @@ class Fields:
         return found
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """true or false."""
+        """True or false."""
         found: bool = self._typed(key, bool, "true or false", default)
         return found
 

@@ -1,9 +1,9 @@
 """Synthetic floods: many pods as columns, without an object per pod where pods are alike.
 
 Three shapes of flood: `identical` (one signature), `openb` (the trace's shapes in random order,
-all amounts divided by 16, any GPU model) and `distinct` (every pod its own signature). Two ways to arrive: a
-backlog (all at time 0) or an even open-loop rate. Names are fixed by the number, so a flood is the
-same for the same settings on every machine.
+all amounts divided by 16, any GPU model) and `distinct` (every pod its own signature). Two ways to
+arrive: a backlog (all at time 0) or an even open-loop rate. Names are fixed by the number, so a
+flood is the same for the same settings on every machine.
 """
 
 import random

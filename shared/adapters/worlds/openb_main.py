@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from shared.adapters.worlds.arrivals import Pod, arrivals_of
+from shared.adapters.worlds.capacity import check_gangs
 from shared.adapters.worlds.openb import NODE_FILE, PodRow, Timing, pods_of, read_nodes, read_pods
 from shared.model.objects import Gang
 from shared.model.world import World
@@ -55,27 +56,25 @@ def main_world(folder: Path, pod_file: str, timing: Timing, job: MainJob) -> Wor
                 pods[index], gang=f"openb/gang-{number}", at_ms=max(at_ms, pods[index].at_ms)
             )
     pods += _latecomers(rows, job, chance)
-    return World(
+    world = World(
         name="openb main job",
         nodes=nodes,
         arrivals=arrivals_of(pods),
         gangs=tuple(_gang(number, members, job) for number, members in enumerate(gangs, start=1)),
     )
+    check_gangs(world, lambda gang: (f"{folder / pod_file} {gang.key}", "minCount"))
+    return world
 
 
 def _placed_in_time(job: MainJob, timing: Timing, pods: Sequence[Pod]) -> MainJob:
     if timing.speed is None and timing.rate is None:
         return job
     end_ms = max((pod.at_ms for pod in pods), default=0)
-    return replace(
-        job, latecomers_at_ms=end_ms * 3 // 5, late_gangs_at_ms=max(1, end_ms * 4 // 5)
-    )
+    return replace(job, latecomers_at_ms=end_ms * 3 // 5, late_gangs_at_ms=max(1, end_ms * 4 // 5))
 
 
 def _gang(number: int, members: Sequence[int], job: MainJob) -> Gang:
-    return Gang(
-        key=f"openb/gang-{number}", min_count=len(members), timeout_ms=job.gang_timeout_ms
-    )
+    return Gang(key=f"openb/gang-{number}", min_count=len(members), timeout_ms=job.gang_timeout_ms)
 
 
 def _choose_gangs(pods: Sequence[Pod], job: MainJob, chance: random.Random) -> list[list[int]]:

@@ -16,7 +16,10 @@ _QUANTITY = re.compile(
     r"(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[numkMGTPE]|[KMGTPE]i))?"
 )
 _DECIMAL = {
-    **{"n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1)},
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
     **{suffix: Fraction(1000 ** (at + 1)) for at, suffix in enumerate("kMGTPE")},
 }
 _BINARY = {f"{suffix}i": Fraction(1024 ** (at + 1)) for at, suffix in enumerate("KMGTPE")}

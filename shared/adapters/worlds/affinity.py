@@ -1,0 +1,146 @@
+"""Placement rules of a pod template: node affinity, tolerations, selectors; nothing of amounts."""
+
+import re
+from collections.abc import Iterator
+from typing import cast
+
+from shared.adapters.worlds.fields import Fields
+from shared.model.objects import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    PREFER_NO_SCHEDULE,
+    Operator,
+    PreferredTerm,
+    Requirement,
+    SelectorTerm,
+    Taint,
+    Toleration,
+)
+
+EFFECTS = (NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE)
+OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+WEIGHT_MAX = 100
+SECONDS_MAX = 1 << 62
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def requirement(fields: Fields, operators: tuple[str, ...] = OPERATORS) -> Requirement:
+    """One expression {key, operator, values}, with Kubernetes' rule on how many values."""
+    fields.only(("key", "operator", "values"))
+    fields.required_text("operator")
+    operator = cast(Operator, fields.one_of("operator", operators, ""))
+    values = fields.texts("values")
+    if operator in ("In", "NotIn") and not values:
+        raise fields.error("values", f"must not be empty with operator {operator}")
+    if operator in ("Exists", "DoesNotExist") and values:
+        raise fields.error("values", f"must be empty with operator {operator}")
+    if operator in ("Gt", "Lt") and (len(values) != 1 or _INTEGER.fullmatch(values[0]) is None):
+        raise fields.error("values", f"must be one whole number with operator {operator}")
+    return Requirement(fields.required_text("key"), operator, tuple(sorted(set(values))))
+
+
+def _name_requirement(fields: Fields) -> Requirement:
+    found = requirement(fields, ("In", "NotIn"))
+    if found.key != "metadata.name":
+        raise fields.error("key", f"{found.key!r} is not metadata.name")
+    if len(found.values) != 1:
+        raise fields.error("values", "must be one name")
+    return found
+
+
+def _term(fields: Fields) -> SelectorTerm:
+    fields.only(("matchExpressions", "matchFields"))
+    return SelectorTerm(
+        tuple(requirement(item) for item in fields.children("matchExpressions")),
+        tuple(_name_requirement(item) for item in fields.children("matchFields")),
+    )
+
+
+def node_affinity(spec: Fields) -> tuple[tuple[SelectorTerm, ...], tuple[PreferredTerm, ...]]:
+    """(required terms, preferred terms) of spec.affinity.nodeAffinity."""
+    affinity = spec.child("affinity")
+    affinity.only(("nodeAffinity", "podAffinity", "podAntiAffinity"))
+    fields = affinity.child("nodeAffinity")
+    hard = "requiredDuringSchedulingIgnoredDuringExecution"
+    soft = "preferredDuringSchedulingIgnoredDuringExecution"
+    fields.only((hard, soft))
+    selector = fields.child(hard)
+    selector.only(("nodeSelectorTerms",))
+    required = tuple(_term(item) for item in selector.children("nodeSelectorTerms"))
+    if fields.has(hard) and not required:
+        raise selector.error("nodeSelectorTerms", "must not be empty")
+    return required, tuple(_preferred(item) for item in fields.children(soft))
+
+
+def _preferred(fields: Fields) -> PreferredTerm:
+    fields.only(("weight", "preference"))
+    weight = fields.integer("weight", 0, 1, WEIGHT_MAX)
+    if not weight:
+        raise fields.error("weight", "is required")
+    return PreferredTerm(weight, _term(fields.child("preference")))
+
+
+def tolerations(spec: Fields) -> tuple[Toleration, ...]:
+    """spec.tolerations in one order, so that equal lists are equal signatures."""
+    found = {_toleration(item) for item in spec.children("tolerations")}
+    return tuple(sorted(found, key=lambda t: (t.key, t.operator, t.value, t.effect)))
+
+
+def _toleration(fields: Fields) -> Toleration:
+    fields.only(("key", "operator", "value", "effect", "tolerationSeconds"))
+    operator = fields.one_of("operator", ("Equal", "Exists"), "Equal")
+    key, value = fields.text("key"), fields.text("value")
+    if not key and operator != "Exists":
+        raise fields.error("operator", "must be Exists when key is empty")
+    if value and operator == "Exists":
+        raise fields.error("value", "must be empty when operator is Exists")
+    fields.integer("tolerationSeconds", 0, -SECONDS_MAX, SECONDS_MAX)
+    effect = fields.one_of("effect", ("", *EFFECTS), "")
+    return Toleration(key, operator, value, effect)
+
+
+def taints(spec: Fields) -> tuple[Taint, ...]:
+    """A node's spec.taints."""
+    return tuple(_taints(spec))
+
+
+def _taints(spec: Fields) -> Iterator[Taint]:
+    for fields in spec.children("taints"):
+        fields.only(("key", "value", "effect", "timeAdded"))
+        fields.required_text("effect")
+        effect = fields.one_of("effect", EFFECTS, "")
+        yield Taint(fields.required_text("key"), fields.text("value"), effect)
+
+
+def label_selector(
+    fields: Fields,
+) -> tuple[tuple[tuple[str, str], ...], tuple[Requirement, ...]]:
+    """(matchLabels, matchExpressions) of a LabelSelector."""
+    fields.only(("matchLabels", "matchExpressions"))
+    operators = ("In", "NotIn", "Exists", "DoesNotExist")
+    expressions = tuple(
+        requirement(item, operators) for item in fields.children("matchExpressions")
+    )
+    return tuple(sorted(fields.mapping("matchLabels").items())), expressions
+
+
+def selects(
+    labels: dict[str, str],
+    match_labels: tuple[tuple[str, str], ...],
+    expressions: tuple[Requirement, ...],
+) -> bool:
+    """Whether a pod's labels match; an empty selector matches nothing (disruption budgets)."""
+    if not match_labels and not expressions:
+        return False
+    if any(labels.get(key) != value for key, value in match_labels):
+        return False
+    return all(_holds(labels, expression) for expression in expressions)
+
+
+def _holds(labels: dict[str, str], expression: Requirement) -> bool:
+    value = labels.get(expression.key)
+    if expression.operator == "In":
+        return value in expression.values
+    if expression.operator == "NotIn":
+        return value not in expression.values
+    return (value is not None) == (expression.operator == "Exists")

@@ -1,0 +1,113 @@
+"""How many pods a Pod, Deployment, ReplicaSet, StatefulSet or Job stands for, and their names.
+
+Controllers do not run in a simulated cluster: their pods exist as if the controller had made them
+once, named after the owner with a number. A pod that is evicted is not made again.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from shared.adapters.worlds.arrivals import Pod
+from shared.adapters.worlds.cluster_objects import COUNT_MAX
+from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.pod_templates import (
+    PriorityClass,
+    Template,
+    WorkloadRef,
+    duration_ms,
+    template_of,
+)
+
+ARRIVES_AFTER = "muster.io/arrives-after"
+RUNS_FOR = "muster.io/runs-for"
+
+SPEC_FIELDS = {
+    "Deployment": {
+        *("replicas", "selector", "template", "minReadySeconds", "paused"),
+        *("progressDeadlineSeconds", "revisionHistoryLimit", "strategy"),
+    },
+    "ReplicaSet": {"replicas", "selector", "template", "minReadySeconds"},
+    "StatefulSet": {
+        *("replicas", "selector", "template", "serviceName", "minReadySeconds", "ordinals"),
+        *("persistentVolumeClaimRetentionPolicy", "podManagementPolicy"),
+        *("revisionHistoryLimit", "updateStrategy", "volumeClaimTemplates"),
+    },
+    "Job": {
+        *("parallelism", "completions", "template", "activeDeadlineSeconds", "backoffLimit"),
+        *("backoffLimitPerIndex", "completionMode", "managedBy", "manualSelector"),
+        *("maxFailedIndexes", "podFailurePolicy", "podReplacementPolicy", "selector"),
+        *("successPolicy", "suspend", "ttlSecondsAfterFinished"),
+    },
+}
+POD_KINDS = ("Pod", *SPEC_FIELDS)
+METADATA_FIELDS = {
+    *("name", "namespace", "labels", "annotations", "uid", "generateName", "creationTimestamp"),
+    *("deletionGracePeriodSeconds", "deletionTimestamp", "finalizers", "generation"),
+    *("managedFields", "ownerReferences", "resourceVersion", "selfLink"),
+}
+
+
+class Expansion:
+    """Makes pods of objects; holds what a cluster would look up."""
+
+    def __init__(self, classes: Mapping[str, PriorityClass], default: PriorityClass) -> None:
+        """`default` is the priority of pods that name no class."""
+        self._classes, self._default = classes, default
+
+    def pods(self, document: Fields, metadata: Fields, namespace: str) -> Iterator[Pod]:
+        """The object's pods, in order."""
+        kind, spec = document.text("kind"), document.child("spec")
+        document.only(("apiVersion", "kind", "metadata", "spec", "status"))
+        name = metadata.required_text("name")
+        annotations = metadata.child("annotations")
+        at_ms = duration_ms(annotations, ARRIVES_AFTER, 0)
+        lifetime_ms = duration_ms(annotations, RUNS_FOR, 0)
+        if kind == "Pod":
+            template = template_of(metadata, spec, self._classes, self._default)
+            uid = metadata.text("uid")
+            yield _pod(template, name, namespace, at_ms, lifetime_ms, uid)
+            return
+        spec.only(SPEC_FIELDS[kind])
+        if spec.has("volumeClaimTemplates"):
+            raise spec.error("volumeClaimTemplates", "volume claims are not supported")
+        if not spec.has("template"):
+            raise spec.error("template", "is required")
+        pod = spec.child("template")
+        pod.only(("metadata", "spec"))
+        inner = pod.child("metadata")
+        inner.only(METADATA_FIELDS)
+        template = template_of(inner, pod.child("spec"), self._classes, self._default)
+        for number in range(_count(kind, spec)):
+            yield _pod(template, f"{name}-{number}", namespace, at_ms, lifetime_ms)
+
+
+def _count(kind: str, spec: Fields) -> int:
+    if kind != "Job":
+        return spec.integer("replicas", 1, 0, COUNT_MAX)
+    if spec.flag("suspend"):
+        return 0
+    parallelism = spec.integer("parallelism", 1, 0, COUNT_MAX)
+    return min(parallelism, spec.integer("completions", parallelism, 0, COUNT_MAX))
+
+
+def _pod(
+    template: Template, name: str, namespace: str, at_ms: int, lifetime_ms: int, uid: str = ""
+) -> Pod:
+    ref = template.ref
+    return Pod(
+        name=name,
+        uid=uid,
+        spec=template.spec,
+        labels=template.labels,
+        namespace=namespace,
+        gang=gang_key(namespace, ref) if ref else "",
+        gated=template.gated,
+        node=template.node,
+        at_ms=at_ms,
+        lifetime_ms=lifetime_ms,
+    )
+
+
+def gang_key(namespace: str, ref: WorkloadRef) -> str:
+    """`namespace/workload/group`, with the replica key where there is one."""
+    key = f"{namespace}/{ref.workload}/{ref.group}"
+    return f"{key}/{ref.replica}" if ref.replica else key

@@ -1,0 +1,104 @@
+"""Files of Kubernetes manifests to single objects with their place; knows YAML, JSON and lists.
+
+Multi-document YAML, JSON and `List` objects are taken apart in the order they are written, files
+in the order of their names. A key written twice in one object is an error, not "the last wins".
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.fields import Fields
+
+SUFFIXES = (".json", ".yaml", ".yml")
+FILE_BYTES_MAX = 256 << 20
+
+
+class _DuplicateKey(Exception):
+    pass
+
+
+class _Loader(yaml.CSafeLoader):
+    """A safe loader that refuses duplicate keys."""
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    loader.flatten_mapping(node)
+    found: dict[Any, Any] = {}
+    for key_node, value_node in node.value:
+        key = loader.construct_object(key_node, deep=True)
+        if not isinstance(key, str | int | float | bool | None):
+            raise _DuplicateKey(f"line {key_node.start_mark.line + 1}: a key must be text")
+        if key in found:
+            raise _DuplicateKey(f"line {key_node.start_mark.line + 1}: {key!r} is a duplicate")
+        found[key] = loader.construct_object(value_node, deep=True)
+    return found
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _DuplicateKey(f"{key!r} is a duplicate")
+        found[key] = value
+    return found
+
+
+def manifest_files(paths: Sequence[Path]) -> list[Path]:
+    """The files of the given folders (with their subfolders) and the given files, each once."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inner = [p for p in sorted(path.rglob("*")) if p.suffix in SUFFIXES and p.is_file()]
+            if not inner:
+                raise WorldError(str(path), "", "holds no manifest (.yaml, .yml or .json)")
+            found.extend(inner)
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise WorldError(str(path), "", "does not exist")
+    return list(dict.fromkeys(found))
+
+
+def read_objects(path: Path) -> Iterator[Fields]:
+    """Every object of one file."""
+    try:
+        if path.stat().st_size > FILE_BYTES_MAX:
+            raise WorldError(str(path), "", f"is larger than {FILE_BYTES_MAX >> 20} MiB")
+        text = path.read_text(encoding="utf-8")
+        documents = _decode(path, text)
+    except OSError as error:
+        raise WorldError(str(path), "", f"cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, yaml.YAMLError, ValueError, RecursionError) as error:
+        if isinstance(error, WorldError):
+            raise
+        raise WorldError(str(path), "", f"cannot be decoded: {error}") from error
+    except _DuplicateKey as error:
+        raise WorldError(str(path), "", str(error)) from error
+    for number, document in enumerate(documents, start=1):
+        if document is not None:
+            yield from _objects(f"{path} document {number}", document)
+
+
+def _decode(path: Path, text: str) -> list[Any]:
+    if path.suffix == ".json":
+        return [json.loads(text, object_pairs_hook=_pairs)]
+    return list(yaml.load_all(text, Loader=_Loader))
+
+
+def _objects(what: str, document: object) -> Iterator[Fields]:
+    fields = Fields.root(what, document)
+    kind = fields.required_text("kind")
+    fields.required_text("apiVersion")
+    if kind.endswith("List") and fields.has("items"):
+        for item in fields.children("items"):
+            yield from _objects(f"{what} {item.path}", item.values)
+    else:
+        yield fields

@@ -1,0 +1,192 @@
+"""Folders and files of Kubernetes manifests as a world (rules: docs/worlds.md)."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from shared.adapters.worlds import affinity
+from shared.adapters.worlds.arrivals import Pod, arrivals_of
+from shared.adapters.worlds.capacity import check_gangs
+from shared.adapters.worlds.cluster_objects import (
+    BudgetRule,
+    Group,
+    budget_of,
+    budget_rule_of,
+    gangs_of,
+    groups_of,
+    node_of,
+    priority_class_of,
+)
+from shared.adapters.worlds.controllers import METADATA_FIELDS, POD_KINDS, Expansion
+from shared.adapters.worlds.documents import manifest_files, read_objects
+from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.pod_templates import PriorityClass
+from shared.model.objects import Budget, Gang
+from shared.model.world import Rejection, World
+
+API_VERSIONS = {
+    "Node": "v1",
+    "Pod": "v1",
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "Job": "batch/v1",
+    "PriorityClass": "scheduling.k8s.io/v1",
+    "PodDisruptionBudget": "policy/v1",
+    "Workload": "scheduling.k8s.io/v1alpha1",
+}
+CLUSTER_KINDS = ("Node", "PriorityClass")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+
+
+class _Object:
+    """One object of a known kind, with its name checked."""
+
+    def __init__(self, document: Fields) -> None:
+        self.kind = document.text("kind")
+        metadata = document.child("metadata")
+        self.name = metadata.required_text("name")
+        self.namespace = metadata.text("namespace") or "default"
+        if _NAME.fullmatch(self.name) is None:
+            raise metadata.error("name", f"{self.name!r} is not a name")
+        shown = self.name if self.kind in CLUSTER_KINDS else f"{self.namespace}/{self.name}"
+        what = f"{document.what.partition(' document ')[0]}: {self.kind} {shown}"
+        self.document = Fields(what, "", document.values)
+        self.metadata = self.document.child("metadata")
+        self.metadata.only(METADATA_FIELDS)
+        if document.text("apiVersion") != API_VERSIONS[self.kind]:
+            raise self.document.error("apiVersion", f"must be {API_VERSIONS[self.kind]}")
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        scope = "" if self.kind in CLUSTER_KINDS else self.namespace
+        return self.kind, scope, self.name
+
+
+class _Reading:
+    """What has been read so far."""
+
+    def __init__(self) -> None:
+        self.objects: list[_Object] = []
+        self.rejected: list[Rejection] = []
+        self._seen: dict[tuple[str, str, str], str] = {}
+
+    def add(self, document: Fields) -> None:
+        kind = document.text("kind")
+        if kind not in API_VERSIONS:
+            name = document.child("metadata").text("name")
+            rule = f"{kind} {name} is ignored: objects of this kind decide nothing here"
+            self.rejected.append(Rejection(document.what, "kind", rule))
+            return
+        found = _Object(document)
+        first = self._seen.setdefault(found.key, document.what)
+        if first != document.what:
+            raise found.metadata.error("name", f"is a duplicate of {first}")
+        self.objects.append(found)
+
+    def of(self, *kinds: str) -> list[_Object]:
+        return [found for found in self.objects if found.kind in kinds]
+
+
+def manifests_world(paths: Sequence[Path]) -> World:
+    """All objects of the given files and folders, as one world."""
+    reading = _Reading()
+    for path in manifest_files(paths):
+        for document in read_objects(path):
+            reading.add(document)
+    groups = _groups(reading)
+    nodes = tuple(node_of(found.metadata, found.document) for found in reading.of("Node"))
+    pods = _pods(reading, groups, frozenset(node.name for node in nodes))
+    world = World(
+        name=" ".join(path.name for path in paths),
+        nodes=nodes,
+        arrivals=arrivals_of(pods),
+        budgets=_budgets(reading, pods),
+        gangs=_gangs(pods, groups),
+        rejected=tuple(reading.rejected),
+    )
+    check_gangs(world, lambda gang: _place_of(gang, reading))
+    return world
+
+
+def _place_of(gang: Gang, reading: _Reading) -> tuple[str, str]:
+    """Where a gang's minCount is written."""
+    namespace, name, group = gang.key.split("/")[:3]
+    for workload in reading.of("Workload"):
+        if (workload.namespace, workload.name) == (namespace, name):
+            return workload.document.what, f"spec.podGroups[name={group}].policy.gang.minCount"
+    raise AssertionError(f"gang {gang.key} comes from no Workload")
+
+
+def _groups(reading: _Reading) -> dict[str, Group]:
+    """Pod groups by `namespace/workload/group`."""
+    found: dict[str, Group] = {}
+    for workload in reading.of("Workload"):
+        groups = groups_of(workload.metadata, workload.document)
+        for name, group in groups.items():
+            found[f"{workload.namespace}/{workload.name}/{name}"] = group
+    return found
+
+
+def _classes(reading: _Reading) -> Expansion:
+    classes: dict[str, PriorityClass] = {}
+    default, default_name = PriorityClass(0), ""
+    for found in reading.of("PriorityClass"):
+        classes[found.name], is_default = priority_class_of(found.document)
+        if is_default and default_name:
+            raise found.document.error("globalDefault", f"{default_name} is the default already")
+        if is_default:
+            default, default_name = classes[found.name], found.name
+    return Expansion(classes, default)
+
+
+def _pods(reading: _Reading, groups: dict[str, Group], nodes: frozenset[str]) -> list[Pod]:
+    expansion = _classes(reading)
+    found: list[Pod] = []
+    names: dict[tuple[str, str], str] = {}
+    for owner in reading.of(*POD_KINDS):
+        for pod in expansion.pods(owner.document, owner.metadata, owner.namespace):
+            first = names.setdefault((pod.namespace, pod.name), owner.document.what)
+            if first != owner.document.what:
+                rule = f"its pod {pod.name} is a duplicate of one of {first}"
+                raise owner.metadata.error("name", rule)
+            if pod.node and pod.node not in nodes:
+                raise owner.document.error("spec.nodeName", f"no Node {pod.node!r} in this world")
+            found.append(_without_basic_group(pod, groups))
+    return found
+
+
+def _without_basic_group(pod: Pod, groups: dict[str, Group]) -> Pod:
+    """A basic pod group gates nothing: its pods are pods like any other."""
+    group = _group_of(pod, groups)
+    if group is not None and not group.min_count:
+        return msgspec.structs.replace(pod, gang="")
+    return pod
+
+
+def _group_of(pod: Pod, groups: dict[str, Group]) -> Group | None:
+    return groups.get("/".join(pod.gang.split("/")[:3])) if pod.gang else None
+
+
+def _gangs(pods: Sequence[Pod], groups: dict[str, Group]) -> tuple[Gang, ...]:
+    named = ((pod.gang, _group_of(pod, groups)) for pod in pods)
+    return tuple(gangs_of((key, group) for key, group in named if group is not None))
+
+
+def _budgets(reading: _Reading, pods: Sequence[Pod]) -> tuple[Budget, ...]:
+    rules = [
+        budget_rule_of(found.metadata, found.document, found.namespace)
+        for found in reading.of("PodDisruptionBudget")
+    ]
+    return tuple(budget_of(rule, _covered(rule, pods)) for rule in rules)
+
+
+def _covered(rule: BudgetRule, pods: Sequence[Pod]) -> int:
+    return sum(
+        1
+        for pod in pods
+        if pod.namespace == rule.namespace
+        and affinity.selects(dict(pod.labels), rule.match_labels, rule.match_expressions)
+    )

@@ -1,0 +1,212 @@
+"""A pod's metadata and spec to what the scheduler sees of it; knows no controllers.
+
+Fields that the API knows and that decide nothing here (images, commands, probes, volumes of the
+node) are passed over. Rules that would be broken if they were passed over are refused.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from shared.adapters.worlds import affinity, quantities
+from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.requests import effective, take_gpu
+from shared.model.objects import CPU, MEMORY, HostPort, PodSpec
+
+PRIORITY_MAX = 1_000_000_000
+SYSTEM_PRIORITY = 2_000_000_000
+PORT_MAX = 65_535
+SECONDS_MAX = 1 << 31
+
+USED = {
+    *("containers", "initContainers", "overhead", "resources", "nodeSelector", "affinity"),
+    *("tolerations", "schedulingGates", "priorityClassName", "priority", "preemptionPolicy"),
+    *("nodeName", "schedulerName", "hostNetwork", "workloadRef"),
+}
+PASSED_OVER = {
+    *("activeDeadlineSeconds", "automountServiceAccountToken", "dnsConfig", "dnsPolicy"),
+    *("enableServiceLinks", "ephemeralContainers", "hostAliases", "hostIPC", "hostPID"),
+    *("hostUsers", "hostname", "hostnameOverride", "imagePullSecrets", "os", "readinessGates"),
+    *("restartPolicy", "runtimeClassName", "securityContext", "serviceAccount"),
+    *("serviceAccountName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain"),
+    *("terminationGracePeriodSeconds", "volumes", "topologySpreadConstraints"),
+}
+CONTAINER_FIELDS = {
+    *("name", "resources", "ports", "restartPolicy"),
+    *("image", "imagePullPolicy", "command", "args", "workingDir", "env", "envFrom", "lifecycle"),
+    *("livenessProbe", "readinessProbe", "startupProbe", "resizePolicy", "restartPolicyRules"),
+    *("securityContext", "stdin", "stdinOnce", "terminationMessagePath"),
+    *("terminationMessagePolicy", "tty", "volumeDevices", "volumeMounts"),
+}
+PORT_FIELDS = ("containerPort", "hostPort", "hostIP", "name", "protocol")
+CLAIM_VOLUMES = ("persistentVolumeClaim", "ephemeral")
+
+
+class PriorityClass(Struct, frozen=True):
+    """What a priority class gives a pod."""
+
+    value: int
+    never_preempts: bool = False
+
+
+class WorkloadRef(Struct, frozen=True):
+    """The pod group that a pod names."""
+
+    workload: str
+    group: str
+    replica: str = ""
+
+
+class Template(Struct, frozen=True, kw_only=True):
+    """Everything about a pod except its name."""
+
+    spec: PodSpec
+    labels: tuple[tuple[str, str], ...] = ()
+    node: str = ""
+    gated: bool = False
+    ref: WorkloadRef | None = None
+
+
+BUILT_IN_CLASSES = {
+    "system-cluster-critical": PriorityClass(SYSTEM_PRIORITY),
+    "system-node-critical": PriorityClass(SYSTEM_PRIORITY + 1000),
+}
+
+
+def template_of(
+    metadata: Fields, spec: Fields, classes: Mapping[str, PriorityClass], default: PriorityClass
+) -> Template:
+    """Read a pod's metadata.labels and spec."""
+    spec.only(USED | PASSED_OVER)
+    _refuse_unsupported(spec)
+    _check_containers(spec)
+    amounts = effective(spec)
+    gpu = take_gpu(spec, amounts.real)
+    required, preferred = affinity.node_affinity(spec)
+    chosen = _priority(spec, classes, default)
+    pod_spec = PodSpec(
+        priority=chosen.value,
+        requests=tuple(sorted((name, n) for name, n in amounts.real.items() if n)),
+        nonzero_cpu_milli=amounts.nonzero.get(CPU, 0),
+        nonzero_memory_bytes=amounts.nonzero.get(MEMORY, 0),
+        node_selector=tuple(sorted(spec.mapping("nodeSelector").items())),
+        affinity_required=required,
+        affinity_preferred=preferred,
+        tolerations=affinity.tolerations(spec),
+        host_ports=_host_ports(spec),
+        gpu=gpu,
+        never_preempts=chosen.never_preempts,
+        scheduler=spec.text("schedulerName") or "default-scheduler",
+    )
+    return Template(
+        spec=pod_spec,
+        labels=tuple(sorted(metadata.mapping("labels").items())),
+        node=spec.text("nodeName"),
+        gated=_gated(spec),
+        ref=_workload_ref(spec),
+    )
+
+
+def _refuse_unsupported(spec: Fields) -> None:
+    for key in ("podAffinity", "podAntiAffinity"):
+        rules = spec.child("affinity").child(key)
+        if rules.values:
+            raise rules.error("", "affinity between pods is not supported")
+    for rule in spec.children("topologySpreadConstraints"):
+        if rule.text("whenUnsatisfiable", "DoNotSchedule") != "ScheduleAnyway":
+            raise rule.error("whenUnsatisfiable", "only ScheduleAnyway can be passed over")
+    for volume in spec.children("volumes"):
+        for key in CLAIM_VOLUMES:
+            if volume.has(key):
+                raise volume.error(key, "volume claims are not supported")
+
+
+def _check_containers(spec: Fields) -> None:
+    for container in _all_containers(spec):
+        container.only(CONTAINER_FIELDS)
+        container.required_text("name")
+    if not spec.has("containers") or not list(spec.children("containers")):
+        raise spec.error("containers", "must not be empty")
+
+
+def _all_containers(spec: Fields) -> Iterator[Fields]:
+    yield from spec.children("initContainers")
+    yield from spec.children("containers")
+
+
+def _priority(
+    spec: Fields, classes: Mapping[str, PriorityClass], default: PriorityClass
+) -> PriorityClass:
+    name = spec.text("priorityClassName")
+    found = default
+    if name:
+        known = classes.get(name) or BUILT_IN_CLASSES.get(name)
+        if known is None:
+            raise spec.error("priorityClassName", f"no PriorityClass {name!r} in this world")
+        found = known
+    high = SYSTEM_PRIORITY + 1000
+    value = spec.integer("priority", found.value, -(1 << 31), high)
+    if name and value != found.value:
+        raise spec.error("priority", f"{value} differs from {found.value} of class {name!r}")
+    policy = spec.one_of("preemptionPolicy", ("", "Never", "PreemptLowerPriority"), "")
+    never = policy == "Never" if policy else found.never_preempts
+    return PriorityClass(value, never)
+
+
+def _host_ports(spec: Fields) -> tuple[HostPort, ...]:
+    on_host = spec.flag("hostNetwork")
+    found: set[HostPort] = set()
+    for container in _all_containers(spec):
+        sidecar = container.text("restartPolicy") == "Always"
+        is_init = "initContainers" in container.path
+        for port in container.children("ports"):
+            port.only(PORT_FIELDS)
+            inner = port.integer("containerPort", 0, 1, PORT_MAX)
+            if not inner:
+                raise port.error("containerPort", "is required")
+            outer = port.integer("hostPort", inner if on_host else 0, 0, PORT_MAX)
+            protocol = port.one_of("protocol", ("TCP", "UDP", "SCTP"), "TCP")
+            if outer and (sidecar or not is_init):
+                found.add(HostPort(outer, protocol, port.text("hostIP") or "0.0.0.0"))
+    return tuple(sorted(found, key=lambda p: (p.port, p.protocol, p.ip)))
+
+
+def _gated(spec: Fields) -> bool:
+    gates = list(spec.children("schedulingGates"))
+    for gate in gates:
+        gate.only(("name",))
+        gate.required_text("name")
+    return bool(gates)
+
+
+def _workload_ref(spec: Fields) -> WorkloadRef | None:
+    if not spec.has("workloadRef"):
+        return None
+    ref = spec.child("workloadRef")
+    ref.only(("name", "podGroup", "podGroupReplicaKey"))
+    return WorkloadRef(
+        ref.required_text("name"), ref.required_text("podGroup"), ref.text("podGroupReplicaKey")
+    )
+
+
+def duration_ms(annotations: Fields, key: str, default_ms: int) -> int:
+    """A duration such as 500ms, 5s, 2m or 1h in an annotation, in milliseconds."""
+    text = annotations.text(key)
+    if not text:
+        return default_ms
+    for suffix, factor in (("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)):
+        number = text.removesuffix(suffix)
+        if number != text:
+            try:
+                amount = quantities.parse(number) if number.replace(".", "").isdigit() else None
+            except ValueError:
+                amount = None
+            if amount is None:
+                break
+            if amount * factor > SECONDS_MAX * 1000:
+                raise annotations.error(key, f"{text!r} is out of range")
+            return int(amount * factor)
+    raise WorldError(
+        annotations.what, annotations.at(key), f"{text!r} is not a duration such as 500ms, 5s or 2m"
+    )
