@@ -165,6 +165,13 @@ class ListDoubted(Event, frozen=True, gc=False):
     derived_deletes: int
 
 
+class ListAsked(Event, frozen=True, gc=False):
+    """Effect `effect`: list all objects of one kind again; its outcome is a complete bracket."""
+
+    effect: int
+    kind: str
+
+
 class SourceAdvanced(Event, frozen=True, gc=False):
     """Revision up to which the outside has been consumed: where the next owner resumes."""
 
@@ -187,5 +194,6 @@ IngestEvent = (
     | GangGone
     | ListApplied
     | ListDoubted
+    | ListAsked
     | SourceAdvanced
 )

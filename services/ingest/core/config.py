@@ -1,0 +1,25 @@
+"""Ingest's options: what can be set, and the one line that says what is wrong with them."""
+
+from typing import Any
+
+import msgspec
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`schedulers` are the spec.schedulerName values whose pending pods are ours (empty = all);
+    `held_names_max` bounds the unknown node names that pods may wait for.
+    """
+
+    schedulers: tuple[str, ...] = ()
+    held_names_max: int = 20_000
+
+
+def parse_config(options: dict[str, Any]) -> Config:
+    """Raises ValueError naming the option and the rule it breaks."""
+    try:
+        config = msgspec.convert(options, Config)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"ingest: {error}") from error
+    if config.held_names_max < 0:
+        raise ValueError("ingest: held_names_max must be >= 0")
+    return config

@@ -1,0 +1,165 @@
+"""The core: which observation keeps which books, and the order in which facts are told."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from services.ingest.core import saved
+from services.ingest.core.assigned import pods_bound_seen
+from services.ingest.core.config import parse_config
+from services.ingest.core.groups import budgets_gone, budgets_seen, gangs_gone, gangs_seen
+from services.ingest.core.lists import list_began, list_ended
+from services.ingest.core.nodes import SHARD_MASK, nodes_gone, nodes_seen
+from services.ingest.core.pods import pods_deleted_seen, pods_seen
+from services.ingest.core.state import IngestState, WrongCluster
+from shared.events import observed as seen
+from shared.events.base import Configured, Event
+from shared.events.ingest import IngestEvent, ListAsked, NodesSet, PodsNamed, SourceAdvanced
+from shared.model.columns import split
+from shared.model.ids import INGEST
+
+OWN = IngestEvent.__args__
+TOLD_BYTES_MAX = 4 << 20
+NODE_BYTES = 600
+
+
+class IngestCore:
+    """Ingest's journal is the world journal; it reads no other."""
+
+    journal = INGEST
+    sources: tuple[str, ...] = ()
+
+    def __init__(self, placements: int = 1) -> None:
+        """Nodes are routed to shards 0..placements-1."""
+        assert 1 <= placements <= SHARD_MASK, f"{placements} placements"
+        self.placements = placements
+        self._evolve: dict[type, Callable[[IngestState, Any], None]] = {
+            Configured: _configured,
+            seen.WorldOpened: _world_opened,
+            seen.PodsSeen: pods_seen,
+            seen.PodsBoundSeen: pods_bound_seen,
+            seen.PodsDeletedSeen: pods_deleted_seen,
+            seen.NodesSeen: _nodes_seen,
+            seen.NodesDeletedSeen: lambda state, event: nodes_gone(state, split(event.uids)),
+            seen.BudgetsSeen: _budgets_seen,
+            seen.BudgetsDeletedSeen: lambda state, event: budgets_gone(state, split(event.uids)),
+            seen.GangsSeen: _gangs_seen,
+            seen.GangsDeletedSeen: lambda state, event: gangs_gone(state, split(event.keys)),
+            seen.ListBegan: list_began,
+            seen.ListEnded: list_ended,
+            seen.WatchAdvanced: _watch_advanced,
+            seen.InputRejected: _input_rejected,
+            **dict.fromkeys(OWN, _told),
+            SourceAdvanced: _source_advanced,
+        }
+
+    def new(self) -> IngestState:
+        """No world yet."""
+        return IngestState(self.placements)
+
+    def evolve(self, state: IngestState, event: Event) -> None:
+        """Raises WrongCluster when the journal is of another cluster."""
+        self._evolve[type(event)](state, event)
+
+    def decide(self, state: IngestState) -> Iterator[Event]:
+        """The facts of the step in order, as many as one record holds well, then how far the
+        outside has been consumed.
+        """
+        outbox = state.outbox
+        left_bytes = TOLD_BYTES_MAX
+        while outbox and left_bytes > 0:
+            left_bytes -= _size_bytes(outbox[0])
+            yield outbox[0]
+        if not outbox and state.seen_revision > state.revision:
+            yield SourceAdvanced(state.seen_revision)
+
+    def due_ms(self, state: IngestState) -> int | None:
+        """Ingest has no timers."""
+        waiting = bool(state.outbox) or state.seen_revision > state.revision
+        return state.now_ms if waiting else None
+
+    def effects(self, state: IngestState) -> Mapping[int, ListAsked]:
+        """Lists asked for that have not been applied."""
+        return state.effects
+
+    def dump(self, state: IngestState) -> Any:
+        """See the module `saved`."""
+        return saved.dump(state)
+
+    def load(self, body: Any) -> IngestState:
+        """Inverse of dump."""
+        return saved.load(body, self.placements)
+
+    def check(self, state: IngestState) -> None:
+        """Reference counts and reverse indexes agree with the table."""
+        saved.check(state)
+
+
+def _configured(state: IngestState, event: Configured) -> None:
+    """A new term, or another configuration: lists that were open will never be complete."""
+    state.config = parse_config(event.config.get("ingest", {}))
+    state.brackets.clear()
+
+
+def _world_opened(state: IngestState, event: seen.WorldOpened) -> None:
+    if state.cluster and state.cluster != event.cluster:
+        raise WrongCluster(
+            f"{INGEST}: this journal is of cluster {state.cluster}, but the cluster watched now is "
+            f"{event.cluster}; check the kubeconfig, or run 'muster reset'"
+        )
+    state.cluster = event.cluster
+
+
+def _watch_advanced(state: IngestState, event: seen.WatchAdvanced) -> None:
+    state.seen_revision = max(state.seen_revision, event.revision)
+
+
+def _source_advanced(state: IngestState, event: SourceAdvanced) -> None:
+    state.revision = max(state.revision, event.revision)
+
+
+def _input_rejected(state: IngestState, _event: seen.InputRejected) -> None:
+    state.rejected += 1
+
+
+def _size_bytes(event: Event) -> int:
+    """Roughly what an event takes in the record."""
+    if isinstance(event, PodsNamed):
+        return len(event.uids) + len(event.names) + 2 * len(event.ids)
+    if isinstance(event, NodesSet):
+        return NODE_BYTES * len(event.nodes)
+    return 3 * len(getattr(event, "ids", b""))
+
+
+def _told(state: IngestState, event: Event) -> None:
+    """One of our own: it was the next one to be told."""
+    first = state.outbox.popleft()
+    assert type(first) is type(event), f"{INGEST}: {event} told where {first} was next"
+
+
+def _nodes_seen(state: IngestState, event: seen.NodesSeen) -> None:
+    """Listed nodes wait for the list's end, so that all zones are known before any is routed."""
+    bracket = state.brackets.get("nodes")
+    if bracket is None:
+        nodes_seen(state, list(event.nodes))
+        return
+    bracket.named += len(event.nodes)
+    bracket.nodes.extend(event.nodes)
+    bracket.seen.update((node.uid, True) for node in event.nodes)
+
+
+def _budgets_seen(state: IngestState, event: seen.BudgetsSeen) -> None:
+    bracket = state.brackets.get("budgets")
+    if bracket is not None:
+        bracket.named += len(event.budgets)
+        bracket.seen.update((budget.uid, True) for budget in event.budgets)
+    if bracket is None or not bracket.stale:
+        budgets_seen(state, event.budgets)
+
+
+def _gangs_seen(state: IngestState, event: seen.GangsSeen) -> None:
+    bracket = state.brackets.get("gangs")
+    if bracket is not None:
+        bracket.named += len(event.gangs)
+        bracket.seen.update((gang.key, True) for gang in event.gangs)
+    if bracket is None or not bracket.stale:
+        gangs_seen(state, event.gangs)

@@ -1,0 +1,87 @@
+"""Lists: deletes are derived only from a complete bracket of the current term.
+
+A list that would delete more than half of the nodes or pods must be confirmed by a second one, and
+a list older than what was already consumed counts for nothing. Both ask for another list.
+"""
+
+from services.ingest.core.asking import ask
+from services.ingest.core.groups import budgets_gone, gangs_gone
+from services.ingest.core.nodes import nodes_gone, nodes_seen
+from services.ingest.core.pods import forget
+from services.ingest.core.state import Bracket, IngestState
+from shared.events.ingest import ListApplied, ListDoubted
+from shared.events.observed import ListBegan, ListEnded
+
+KINDS = ("nodes", "budgets", "gangs", "pods")
+DOUBTED = ("nodes", "pods")
+
+
+def list_began(state: IngestState, event: ListBegan) -> None:
+    """A new list of a kind voids one still open."""
+    assert event.kind in KINDS, f"list of {event.kind}: no such kind"
+    if event.kind == "pods":
+        state.mark += 1
+    stale = event.revision < state.seen_revision
+    held = len(state.pods) if event.kind == "pods" else len(_held(state, event.kind))
+    state.brackets[event.kind] = Bracket(event.revision, held, stale, seen={}, nodes=[])
+
+
+def list_ended(state: IngestState, event: ListEnded) -> None:
+    """Apply what the list implies, or ask for another one."""
+    bracket = state.brackets.pop(event.kind, None)
+    if bracket is None:
+        return
+    if bracket.stale or bracket.named != event.count:
+        ask(state, event.kind)
+        return
+    missing = _missing(state, event.kind, bracket)
+    doubtful = event.kind in DOUBTED and 2 * len(missing) > bracket.held
+    if doubtful and event.kind not in state.doubts:
+        state.doubts[event.kind] = True
+        state.outbox.append(ListDoubted(event.kind, len(missing)))
+        nodes_seen(state, bracket.nodes)
+        ask(state, event.kind)
+        return
+    state.doubts.pop(event.kind, None)
+    _delete(state, event.kind, missing)
+    nodes_seen(state, bracket.nodes)
+    if event.kind == "pods":
+        state.listed_pods = max(state.listed_pods, bracket.revision)
+    for effect in [e for e, asked in state.effects.items() if asked.kind == event.kind]:
+        del state.effects[effect]
+    state.outbox.append(ListApplied(event.kind, len(missing)))
+
+
+def _held(state: IngestState, kind: str) -> list[str]:
+    """Keys of the live objects of a kind other than pods, in a fixed order."""
+    if kind == "nodes":
+        return sorted(state.nodes)
+    if kind == "budgets":
+        return sorted(state.budgets)
+    return sorted(key for key, held in state.gangs.items() if held.gang is not None)
+
+
+def _missing(state: IngestState, kind: str, bracket: Bracket) -> list[str]:
+    if kind != "pods":
+        return [key for key in _held(state, kind) if key not in bracket.seen]
+    table = state.pods
+    slots = table.live()
+    unmarked = slots[table.marks[slots] != state.mark]
+    if not len(unmarked):
+        return []
+    wanted = dict.fromkeys(unmarked.tolist(), "")
+    for uid, slot in table.slots.items():
+        if slot in wanted:
+            wanted[slot] = uid
+    return list(wanted.values())
+
+
+def _delete(state: IngestState, kind: str, keys: list[str]) -> None:
+    if kind == "pods":
+        forget(state, [state.pods.slots.pop(uid) for uid in keys])
+    elif kind == "nodes":
+        nodes_gone(state, keys)
+    elif kind == "budgets":
+        budgets_gone(state, keys)
+    else:
+        gangs_gone(state, keys)

@@ -1,0 +1,242 @@
+"""Pods seen and gone: whole columns at a time, with a short way for a single new pod."""
+
+from itertools import repeat
+
+import msgspec
+import numpy as np
+
+from services.ingest.core.assigned import UNASSIGNED, assign, stop_waiting, tell_assigned
+from services.ingest.core.interned import (
+    drop_gang,
+    drop_labels,
+    drop_many,
+    drop_sig,
+    spec_key,
+    take_gang,
+    take_labels,
+    take_sig,
+)
+from services.ingest.core.nodes import SHARD_BITS
+from services.ingest.core.state import IngestState
+from services.ingest.core.table import I32
+from shared.events.ingest import BudgetCovers, PodsGone, PodsNamed, PodsPending
+from shared.events.observed import PodsDeletedSeen, PodsSeen
+from shared.model.columns import I64, join, pack, split, unpack
+
+
+class Seen(msgspec.Struct):
+    """The columns of a PodsSeen, taken apart; `nodes` is None when all are unassigned."""
+
+    event: PodsSeen
+    uids: list[str]
+    names: list[str]
+    revisions: I64
+    nodes: list[str] | None
+
+    def part(self, chosen: list[int]) -> "Seen":
+        """The rows at these places."""
+        nodes = None if self.nodes is None else [self.nodes[i] for i in chosen]
+        return Seen(
+            self.event,
+            [self.uids[i] for i in chosen],
+            [self.names[i] for i in chosen],
+            self.revisions[chosen],
+            nodes,
+        )
+
+
+def pods_seen(state: IngestState, event: PodsSeen) -> None:
+    """New pods are admitted, known ones updated, older views of them ignored."""
+    uids = split(event.uids)
+    nodes = split(event.nodes) if event.nodes else None
+    seen = Seen(event, uids, split(event.names), unpack(event.revisions), nodes)
+    count = len(uids)
+    assert len(seen.names) == count == len(seen.revisions), f"PodsSeen {event.names}: columns"
+    assert nodes is None or len(nodes) == count, f"PodsSeen {event.names}: nodes column"
+    bracket = state.brackets.get("pods")
+    if bracket is not None:
+        bracket.named += count
+    if count == 1 and uids[0] not in state.pods.slots:
+        _admit(state, seen)
+        return
+    if len(dict.fromkeys(uids)) != count:
+        for row in range(count):
+            _seen_unique(state, seen.part([row]))
+        return
+    _seen_unique(state, seen)
+
+
+def _seen_unique(state: IngestState, seen: Seen) -> None:
+    slots = state.pods.find(seen.uids)
+    known = slots >= 0
+    if not known.any():
+        _admit(state, seen)
+        return
+    if "pods" in state.brackets:
+        state.pods.marks[slots[known]] = state.mark
+    newer = known & (seen.revisions > state.pods.revisions[slots])
+    if newer.any():
+        part = seen if newer.all() else seen.part(np.flatnonzero(newer).tolist())
+        _update(state, part, slots[newer])
+    if not known.all():
+        _admit(state, seen.part(np.flatnonzero(~known).tolist()))
+
+
+def _admit(state: IngestState, seen: Seen) -> None:
+    """Give unknown pods their ids. Outside a list, a pod that is not newer than the last list is
+    one that the list already showed to be gone.
+    """
+    bracket = state.brackets.get("pods")
+    if bracket is not None:
+        if bracket.stale:
+            return
+    elif seen.revisions.min() <= state.listed_pods:
+        newer = np.flatnonzero(seen.revisions > state.listed_pods).tolist()
+        if not newer:
+            return
+        seen = seen.part(newer)
+    event, count = seen.event, len(seen.uids)
+    first = state.next_pod
+    state.next_pod += count
+    sig = take_sig(state, event.spec, spec_key(event.spec), count)
+    labels = take_labels(state, event.namespace, event.labels, count)
+    gang = take_gang(state, event.gang, count)
+    table = state.pods
+    slots: int | I64
+    revisions: int | I64 = seen.revisions
+    if count == 1:
+        revisions = int(seen.revisions[0])
+        slot = slots = table.take_one()
+        table.slots[seen.uids[0]] = slot
+        table.ids[slot] = first
+        ids = first.to_bytes(8, "little")
+    else:
+        slots = table.take(count)
+        table.slots.update(zip(seen.uids, slots.tolist(), strict=True))
+        numbers = np.arange(first, first + count, dtype=np.int64)
+        table.ids[slots] = numbers
+        ids = numbers.tobytes()
+    table.revisions[slots] = revisions
+    table.sigs[slots] = sig
+    table.labelsets[slots] = labels.number
+    table.gangs[slots] = gang
+    table.gated[slots] = event.gated
+    table.nodes[slots] = 0
+    table.marks[slots] = state.mark if bracket is not None else 0
+    _tell_new(state, seen, ids)
+    for budget in labels.budgets:
+        state.outbox.append(BudgetCovers(budget, ids))
+    if seen.nodes is not None:
+        slots = np.atleast_1d(np.asarray(slots, np.int64))
+        assign(state, slots, seen.nodes)
+        ids = pack(table.ids[slots[table.nodes[slots] == 0]])
+    _tell_pending(state, event, sig, gang, ids)
+
+
+def _tell_new(state: IngestState, seen: Seen, ids: bytes) -> None:
+    event = seen.event
+    whole = len(event.revisions) == len(ids)
+    state.outbox.append(
+        PodsNamed(
+            ids,
+            event.uids if whole else join(seen.uids),
+            event.names if whole else join(seen.names),
+            event.revisions if whole else pack(seen.revisions),
+            event.namespace,
+        )
+    )
+
+
+def _tell_pending(state: IngestState, event: PodsSeen, sig: int, gang: int, ids: bytes) -> None:
+    ours = state.config.schedulers
+    if ids and (not ours or event.spec.scheduler in ours):
+        state.outbox.append(PodsPending(sig, ids, gang, event.ordered_ms, event.gated))
+
+
+def _update(state: IngestState, seen: Seen, slots: I64) -> None:
+    """Newer views of known pods: signature, gang, gates, labels, node and revision may differ."""
+    event, table = seen.event, state.pods
+    key = spec_key(event.spec)
+    held_sig = state.sigs.get(key)
+    held_gang = state.gangs.get(event.gang)
+    held_labels = state.labelsets.get((event.namespace, event.labels))
+    table.revisions[slots] = seen.revisions
+    other_sig = table.sigs[slots] != (held_sig.sig if held_sig else 0)
+    gang = held_gang.id if held_gang else (-1 if event.gang else 0)
+    other_gang = table.gangs[slots] != gang
+    other_labels = table.labelsets[slots] != (held_labels.number if held_labels else 0)
+    pending = table.nodes[slots] == 0
+    if seen.nodes is not None:
+        pending &= np.fromiter((name == UNASSIGNED for name in seen.nodes), bool, len(slots))
+    changed = other_sig | other_gang | (table.gated[slots] != event.gated)
+    old_sigs, old_gangs = table.sigs[slots[other_sig]], table.gangs[slots[other_gang]]
+    table.gated[slots] = event.gated
+    if other_sig.any():
+        table.sigs[slots[other_sig]] = take_sig(state, event.spec, key, len(old_sigs))
+    if other_gang.any():
+        table.gangs[slots[other_gang]] = take_gang(state, event.gang, len(old_gangs))
+    if pending.any():
+        rows = np.flatnonzero(pending).tolist()
+        part = seen if len(rows) == len(slots) else seen.part(rows)
+        _tell_new(state, part, pack(table.ids[slots[pending]]))
+    old_labels = _relabel(state, event, slots[other_labels])
+    moved = other_sig & (table.nodes[slots] > 0)
+    if moved.any():
+        tell_assigned(state, slots[moved], _keys(state, slots[moved]))
+    if seen.nodes is not None:
+        assign(state, slots, seen.nodes)
+    ids = pack(table.ids[slots[changed & pending]])
+    _tell_pending(state, event, int(table.sigs[slots[0]]), int(table.gangs[slots[0]]), ids)
+    drop_many(state, old_sigs, old_labels, old_gangs)
+
+
+def _keys(state: IngestState, slots: I64) -> I64:
+    """Node and shard of assigned pods, packed as in `node_names`."""
+    nodes = state.pods.nodes[slots].tolist()
+    shards = [state.node_by_id[node].shard for node in nodes]
+    return (np.array(nodes, np.int64) << SHARD_BITS) | np.array(shards, np.int64)
+
+
+def _relabel(state: IngestState, event: PodsSeen, slots: I64) -> I32:
+    """Give pods the event's label set; returns their old ones. Budgets may cover them newly."""
+    table = state.pods
+    old = table.labelsets[slots]
+    if len(slots):
+        labels = take_labels(state, event.namespace, event.labels, len(slots))
+        table.labelsets[slots] = labels.number
+        for budget in labels.budgets:
+            state.outbox.append(BudgetCovers(budget, pack(table.ids[slots])))
+    return old
+
+
+def pods_deleted_seen(state: IngestState, event: PodsDeletedSeen) -> None:
+    """Pods that are gone."""
+    found = map(state.pods.slots.pop, split(event.uids), repeat(-1))
+    forget(state, [slot for slot in found if slot >= 0])
+
+
+def forget(state: IngestState, slots: list[int]) -> None:
+    """Drop pods whose uids are already taken out of the table, and tell everybody."""
+    if not slots:
+        return
+    table = state.pods
+    if len(slots) == 1:
+        slot = slots[0]
+        state.outbox.append(PodsGone(int(table.ids[slot]).to_bytes(8, "little")))
+        node, gang = int(table.nodes[slot]), int(table.gangs[slot])
+        sig, labels = int(table.sigs[slot]), int(table.labelsets[slot])
+        if node < 0:
+            stop_waiting(state, np.array([node], np.int32))
+        table.forget(slots)
+        drop_labels(state, labels, 1)
+        if gang:
+            drop_gang(state, gang, 1)
+        drop_sig(state, sig, 1)
+        return
+    rows = np.array(slots, np.int64)
+    state.outbox.append(PodsGone(pack(table.ids[rows])))
+    nodes, sigs = table.nodes[rows], table.sigs[rows]
+    labelsets, gangs = table.labelsets[rows], table.gangs[rows]
+    stop_waiting(state, nodes)
+    table.forget(slots)
+    drop_many(state, sigs, labelsets, gangs)

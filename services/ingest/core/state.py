@@ -1,0 +1,120 @@
+"""Ingest's state: live objects, interned signatures and label sets, open lists, the outbox."""
+
+from collections import deque
+
+from msgspec import Struct
+
+from services.ingest.core.config import Config
+from services.ingest.core.table import PodTable
+from shared.events.base import Event
+from shared.events.ingest import ListAsked
+from shared.machine.core import MachineState
+from shared.model.objects import Budget, Gang, Node
+
+OVERFLOW = -1
+"""Stands in the node column for a node name that was one too many to be remembered."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class WrongCluster(Exception):
+    """The journal is of another cluster: nothing may be applied."""
+
+
+class Signature(Struct):
+    """An interned spec: its number and how many live pods have it."""
+
+    sig: int
+    pods: int = 0
+
+
+class LabelSet(Struct):
+    """Interned labels of a namespace; `budgets` are the covering ones' ids, ascending."""
+
+    number: int
+    namespace: str
+    labels: Labels
+    pods: int = 0
+    budgets: tuple[int, ...] = ()
+
+
+class HeldNode(Struct):
+    """A live node and the shard it was routed to."""
+
+    id: int
+    shard: int
+    node: Node
+
+
+class Waiting(Struct):
+    """A name that assigned pods give but no known node has; `code` stands in their column."""
+
+    code: int
+    pods: int = 0
+
+
+class HeldBudget(Struct):
+    """A live budget."""
+
+    id: int
+    budget: Budget
+
+
+class HeldGang(Struct):
+    """A gang that has an object, live members, or both."""
+
+    id: int
+    pods: int = 0
+    version: int = 0
+    gang: Gang | None = None
+
+
+class Bracket(Struct):
+    """A list under way. `held` is how many objects there were before it, `named` how many it has
+    named so far; `stale` when it is older than what was already consumed.
+    """
+
+    revision: int
+    held: int
+    stale: bool
+    named: int = 0
+    seen: dict[str, bool] = {}
+    nodes: list[Node] = []
+
+
+class IngestState(MachineState):
+    """Everything ingest knows. Slots, label set numbers and waiting codes are private encodings."""
+
+    def __init__(self, placements: int) -> None:
+        """An empty world, no cluster opened yet."""
+        super().__init__(())
+        self.config = Config()
+        self.cluster = ""
+        self.revision = 0
+        self.seen_revision = 0
+        self.rejected = 0
+        self.next_pod = self.next_node = self.next_sig = 1
+        self.next_gang = self.next_budget = self.next_effect = 1
+        self.pods = PodTable()
+        self.sigs: dict[bytes, Signature] = {}
+        self.sig_keys: dict[int, bytes] = {}
+        self.labelsets: dict[tuple[str, Labels], LabelSet] = {}
+        self.labelset_by_number: dict[int, LabelSet] = {}
+        self.next_labelset = 1
+        self.nodes: dict[str, HeldNode] = {}
+        self.node_by_id: dict[int, HeldNode] = {}
+        self.node_names: dict[str, int] = {}
+        self.waiting: dict[str, Waiting] = {}
+        self.next_waiting = OVERFLOW - 1
+        self.zone_shards: dict[str, int] = {}
+        self.zone_nodes: dict[str, int] = {}
+        self.shard_nodes = [0] * placements
+        self.budgets: dict[str, HeldBudget] = {}
+        self.gangs: dict[str, HeldGang] = {}
+        self.gang_keys: dict[int, str] = {}
+        self.brackets: dict[str, Bracket] = {}
+        self.mark = 0
+        self.doubts: dict[str, bool] = {}
+        self.listed_pods = 0
+        self.effects: dict[int, ListAsked] = {}
+        self.outbox: deque[Event] = deque()

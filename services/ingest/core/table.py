@@ -1,0 +1,108 @@
+"""The table of live pods: uid -> slot, and numpy columns by slot.
+
+Slots are reused, so memory follows the number of live pods and not of pods ever seen. A slot is an
+encoding only: nothing that leaves the core depends on it.
+"""
+
+from collections.abc import Sequence
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.model.columns import I64
+
+I32 = NDArray[np.int32]
+
+COLUMNS: tuple[tuple[str, type[np.signedinteger]], ...] = (
+    ("ids", np.int64),
+    ("revisions", np.int64),
+    ("nodes", np.int32),
+    ("sigs", np.int32),
+    ("gangs", np.int32),
+    ("labelsets", np.int32),
+    ("marks", np.int32),
+    ("gated", np.int8),
+)
+CAPACITY_MIN = 64
+
+
+class PodTable:
+    """`ids` 0 marks a free slot. `nodes` holds the node's id, 0 while unassigned, and a negative
+    number for a name that no known node has (see NodeTable.waiting).
+    """
+
+    ids: I64
+    revisions: I64
+    nodes: I32
+    sigs: I32
+    gangs: I32
+    labelsets: I32
+    marks: I32
+    gated: NDArray[np.int8]
+
+    def __init__(self) -> None:
+        """Empty."""
+        self.slots: dict[str, int] = {}
+        self.clear()
+
+    def __len__(self) -> int:
+        """Live pods."""
+        return len(self.slots)
+
+    def clear(self) -> None:
+        """Back to the smallest size."""
+        self.slots.clear()
+        self.free: list[int] = []
+        self.used = 0
+        for name, dtype in COLUMNS:
+            setattr(self, name, np.zeros(CAPACITY_MIN, dtype))
+
+    def _grow(self, capacity: int) -> None:
+        for name, dtype in COLUMNS:
+            grown = np.zeros(capacity, dtype)
+            old = getattr(self, name)
+            grown[: len(old)] = old
+            setattr(self, name, grown)
+
+    def take_one(self) -> int:
+        """A free slot."""
+        if self.free:
+            return self.free.pop()
+        if self.used == len(self.ids):
+            self._grow(2 * self.used)
+        self.used += 1
+        return self.used - 1
+
+    def take(self, count: int) -> I64:
+        """Free slots, shape (count,)."""
+        reused = min(count, len(self.free))
+        old = [self.free.pop() for _ in range(reused)]
+        first = self.used
+        self.used += count - reused
+        if self.used > len(self.ids):
+            self._grow(max(self.used, 2 * len(self.ids)))
+        fresh = np.arange(first, self.used, dtype=np.int64)
+        return np.concatenate((np.array(old, np.int64), fresh)) if old else fresh
+
+    def find(self, uids: Sequence[str]) -> I64:
+        """Slots of uids, -1 where unknown."""
+        return np.fromiter(map(self.slots.get, uids, repeat(-1)), np.int64, len(uids))
+
+    def forget(self, slots: list[int]) -> None:
+        """Free slots whose uids are already taken out of `slots`."""
+        self.ids[slots] = 0
+        self.nodes[slots] = 0
+        self.free.extend(slots)
+        if not self.slots:
+            self.clear()
+
+    def live(self) -> I64:
+        """Slots of all live pods, by ascending id."""
+        slots = np.flatnonzero(self.ids[: self.used])
+        return slots[np.argsort(self.ids[slots], kind="stable")]
+
+    def on_node(self, code: int) -> I64:
+        """Slots of the pods whose node column holds `code`, by ascending id."""
+        slots = np.flatnonzero(self.nodes[: self.used] == code)
+        return slots[np.argsort(self.ids[slots], kind="stable")]
