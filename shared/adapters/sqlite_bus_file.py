@@ -109,10 +109,17 @@ class SqliteFile:
         try:
             with self.path.open("rb") as file:
                 head = file.read(100)
+                size_bytes = os.fstat(file.fileno()).st_size
         except OSError as error:
             raise BusUnavailable(f"{self.path}: cannot be read: {error.strerror}") from error
         if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
             raise BusCorrupt(f"{self.path}: is truncated or not a Muster journal file")
+        # Without a WAL the file must be whole. SQLite checks its length at the first read, but
+        # rounds it up, and so does not see that the last page is torn.
+        wal = Path(f"{self.path}-wal")
+        page_bytes = max(1, int.from_bytes(head[16:18], "big"))
+        if size_bytes % page_bytes and not wal.exists():
+            raise BusCorrupt(f"{self.path}: is truncated, its last page is not whole")
 
     def _create(self) -> None:
         self.execute("BEGIN IMMEDIATE")

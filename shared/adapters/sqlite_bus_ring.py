@@ -61,7 +61,12 @@ class Ring:
         tail.records.append(payload)
         self._order.append(tail)
         self._size_bytes += len(payload)
-        while self._size_bytes > self._limit_bytes or len(self._order) > _RECORDS_MAX:
+        # Void entries at the front go at once; those behind a live one wait for it to be evicted.
+        while self._order and (
+            self._order[0].restarts
+            or self._size_bytes > self._limit_bytes
+            or len(self._order) > _RECORDS_MAX
+        ):
             self._evict()
 
     def _evict(self) -> None:

@@ -1,0 +1,1 @@
+"""Adapters, without their servers: the contract suite has those."""

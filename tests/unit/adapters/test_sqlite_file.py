@@ -1,0 +1,170 @@
+"""The SQLite file: what is wrong with it is one line that names it, and nothing is changed."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.adapters.sqlite_bus_file import FORMAT_VERSION
+from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, WrongPosition, journal_name
+
+JOURNAL = journal_name("ingest", 0)
+
+
+@pytest.fixture
+async def path(tmp_path: Path) -> Path:
+    """A closed file with 40 records of 10 kB."""
+    path = tmp_path / "bus.db"
+    log = SqliteLog(path, exclusive=True)
+    for position in range(40):
+        await SqliteBus(log).append(JOURNAL, position, b"%d" % position + bytes(10_000))
+    log.put_meta("world", b"openb")
+    log.close()
+    assert not path.with_name("bus.db-wal").exists()
+    return path
+
+
+def alter(path: Path, statement: str) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def test_metadata_is_kept(path: Path):
+    log = SqliteLog(path)
+    assert log.get_meta("world") == b"openb"
+    assert log.get_meta("seed") is None
+    log.put_meta("world", b"flood")
+    log.close()
+    looking = SqliteLog(path, readonly=True)
+    assert looking.get_meta("world") == b"flood"
+    assert looking.journals() == [JOURNAL]
+    looking.close()
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, 15, 99, 100, 512, 4_096, 8_192, 50_000, -1])
+@pytest.mark.parametrize("mode", [{}, {"exclusive": True}, {"readonly": True}])
+def test_a_truncated_file_is_named_and_left_alone(path: Path, size_bytes: int, mode):
+    whole = path.read_bytes()
+    path.write_bytes(whole[:size_bytes])
+    before = path.read_bytes()
+    with pytest.raises(BusCorrupt, match=r"bus\.db: is (truncated|damaged)"):
+        SqliteLog(path, **mode)
+    assert path.read_bytes() == before
+
+
+@pytest.fixture
+def damaged(path: Path) -> Path:
+    content = bytearray(path.read_bytes())
+    for offset in range(3 * 4_096, len(content), 4_096):
+        content[offset : offset + 64] = b"\xff" * 64
+    path.write_bytes(content)
+    return path
+
+
+async def test_damage_inside_is_found_by_the_read_that_meets_it(damaged: Path):
+    async def read_everything() -> None:
+        log = SqliteLog(damaged)
+        try:
+            position = 0
+            while batch := await SqliteBus(log).read(JOURNAL, position):
+                position = batch[-1][0] + 1
+        finally:
+            log.close()
+
+    with pytest.raises(BusCorrupt, match=r"bus\.db"):
+        await read_everything()
+
+
+async def test_a_missing_record_is_found(path: Path):
+    alter(path, "DELETE FROM journal_1 WHERE position=17")
+    log = SqliteLog(path)
+    bus = SqliteBus(log)
+    with pytest.raises(BusCorrupt, match=r"bus\.db: journal ingest/0: position 17 is missing"):
+        await bus.read(JOURNAL, 10)
+    log.close()
+
+
+def test_a_file_that_is_something_else_is_refused(tmp_path: Path):
+    text = tmp_path / "notes.txt"
+    text.write_text("not a database " * 20)
+    with pytest.raises(BusCorrupt, match=r"notes\.txt: is truncated or not a Muster journal"):
+        SqliteLog(text)
+    foreign = tmp_path / "foreign.db"
+    alter(foreign, "CREATE TABLE t(x)")
+    before = foreign.read_bytes()
+    with pytest.raises(BusCorrupt, match=r"foreign\.db: is not a Muster journal"):
+        SqliteLog(foreign)
+    assert foreign.read_bytes() == before
+
+
+def test_a_newer_format_is_refused(path: Path):
+    alter(path, f"PRAGMA user_version={FORMAT_VERSION + 1}")
+    before = path.read_bytes()
+    with pytest.raises(BusCorrupt, match=rf"bus\.db: format {FORMAT_VERSION + 1} is newer"):
+        SqliteLog(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("mode", [{}, {"readonly": True}])
+def test_a_path_that_cannot_be_is_named(tmp_path: Path, mode):
+    with pytest.raises(BusUnavailable, match=r"absent.bus\.db"):
+        SqliteLog(tmp_path / "absent" / "bus.db", **mode)
+
+
+async def test_a_file_opened_to_look_cannot_be_written(path: Path):
+    log = SqliteLog(path, readonly=True)
+    with pytest.raises(AppendUnknown, match=r"bus\.db: journal ingest/0: .*readonly"):
+        await SqliteBus(log).append(JOURNAL, 40, b"x")
+    log.close()
+
+
+async def test_a_closed_file_says_so(path: Path):
+    log = SqliteLog(path)
+    bus = SqliteBus(log)
+    log.close()
+    log.close()
+    with pytest.raises(BusUnavailable, match="is closed"):
+        await bus.append(JOURNAL, 40, b"x")
+
+
+async def test_a_file_that_is_locked_is_an_unknown_append(path: Path, monkeypatch):
+    monkeypatch.setattr("shared.adapters.sqlite_bus_file.BUSY_TIMEOUT_MS", 10)
+    log = SqliteLog(path)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    with pytest.raises(AppendUnknown, match="locked"):
+        await SqliteBus(log).append(JOURNAL, 40, b"x")
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert await SqliteBus(log).append(JOURNAL, 40, b"x") == 40
+    log.close()
+
+
+async def test_a_cut_that_was_interrupted_goes_on_next_time(path: Path):
+    alter(path, "UPDATE journals SET first=30")  # the rows are still there
+    log = SqliteLog(path)
+    bus = SqliteBus(log)
+    assert await bus.bounds(JOURNAL) == (30, 40)
+    await bus.cut(JOURNAL, 31)
+    with pytest.raises(WrongPosition):
+        await bus.append(JOURNAL, 5, b"x")
+    rows = log.file.fetch("SELECT min(position), count(*) FROM journal_1")
+    assert rows == [(31, 9)]
+    log.close()
+
+
+async def test_what_is_cut_gives_its_place_back(path: Path):
+    log = SqliteLog(path, exclusive=True)
+    bus = SqliteBus(log)
+    position = 40
+    sizes = set()
+    for _ in range(5):
+        for _ in range(100):
+            position = await bus.append(JOURNAL, position, bytes(10_000)) + 1
+        await bus.cut(JOURNAL, position - 10)
+        sizes.add(log.file.fetch("PRAGMA page_count")[0][0])
+    assert len(sizes) <= 2
+    log.close()
