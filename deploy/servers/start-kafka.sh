@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs one Kafka broker in the foreground (KRaft, combined mode, loopback, no TLS: for tests and
-# benches). Usage: start-kafka.sh DATA_DIR PORT CONTROLLER_PORT
+# benches). Usage: start-kafka.sh DATA_DIR PORT CONTROLLER_PORT [MORE_SETTINGS [FORMAT_OPTION...]]
+# MORE_SETTINGS is a properties file that overrides; format options (SCRAM users) count once.
 # The data directory is formatted on first use and kept. MUSTER_KAFKA_JAVA_OPTS sets JVM options.
 # `exec` makes this process the broker, so that its id is the one to signal.
 set -euo pipefail
 
-if [ "$#" -ne 3 ]; then
-  echo "usage: start-kafka.sh DATA_DIR PORT CONTROLLER_PORT" >&2
+if [ "$#" -lt 3 ]; then
+  echo "usage: start-kafka.sh DATA_DIR PORT CONTROLLER_PORT [MORE_SETTINGS [FORMAT_OPTION...]]" >&2
   exit 2
 fi
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -42,11 +43,15 @@ group.initial.rebalance.delay.ms=0
 broker.session.timeout.ms=2000
 broker.heartbeat.interval.ms=500
 EOF
+if [ "$#" -gt 3 ]; then
+  # Of a setting that is given twice the last counts.
+  cat "$4" >>"$config"
+fi
 
 log="-Dlog4j2.configurationFile=$here/kafka/log4j2.properties"
 read -r -a options <<<"${MUSTER_KAFKA_JAVA_OPTS:--Xms256m -Xmx768m}"
 if [ ! -f "$data/log/meta.properties" ]; then
   java -Xmx128m "$log" -cp "$kafka/lib/*" kafka.tools.StorageTool \
-    format -t bXVzdGVyLXRlc3QtMDAwMQ -c "$config"
+    format -t bXVzdGVyLXRlc3QtMDAwMQ -c "$config" "${@:5}"
 fi
 exec java "${options[@]}" "$log" -cp "$kafka/lib/*" kafka.Kafka "$config"

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -102,8 +103,11 @@ class KafkaServer:
     holds a pipe to it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, more_settings: str = "", format_options: Sequence[str] = ()) -> None:
+        """`more_settings` is a piece of server.properties, for TLS and the like."""
         self._port, self._controller_port = free_ports(2)
+        self._more_settings = more_settings
+        self._format_options = list(format_options)
         self._dir: Path | None = None
         self._broker: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
@@ -147,9 +151,11 @@ class KafkaServer:
             self._dir = Path(tempfile.mkdtemp(prefix="muster-kafka-"))
         with self.log_path.open("ab") as log:
             start_offset = log.tell()
+            more = self._dir / "more.properties"
+            more.write_text(self._more_settings, encoding="utf-8")
             ports = [str(self._port), str(self._controller_port)]
             self._broker = subprocess.Popen(
-                [str(_SCRIPT), str(self._dir / "data"), *ports],
+                [str(_SCRIPT), str(self._dir / "data"), *ports, str(more), *self._format_options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
