@@ -32,7 +32,9 @@ class Fields:
         return cls(what, "", value)
 
     def at(self, key: str) -> str:
-        """The full path of a field."""
+        """The full path of a field; of the mapping itself where `key` is empty."""
+        if not key:
+            return self.path
         return f"{self.path}.{key}" if self.path else key
 
     def error(self, key: str, rule: str) -> WorldError:
@@ -74,7 +76,7 @@ class Fields:
         return found
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """True or false."""
+        """Yes or no."""
         found: bool = self._typed(key, bool, "true or false", default)
         return found
 

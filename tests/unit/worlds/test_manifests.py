@@ -1,0 +1,294 @@
+"""Manifests: which pods, nodes, budgets and gangs they stand for."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from shared.adapters.worlds.manifests import manifests_world
+from shared.model.columns import split
+from shared.model.objects import (
+    GpuRequest,
+    HostPort,
+    PreferredTerm,
+    Requirement,
+    SelectorTerm,
+    Taint,
+    Toleration,
+)
+from tests.unit.worlds.build import NODE, container, controller, pod, priority_class
+
+MI = 1 << 20
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "manifests"
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Objects to a world, through a file."""
+
+    def reading(*objects):
+        path = tmp_path / "all.yaml"
+        path.write_text(yaml.safe_dump_all(objects))
+        return manifests_world([path])
+
+    return reading
+
+
+def spec_of(world):
+    (arrival,) = world.arrivals
+    return arrival.pods.spec
+
+
+def names(world):
+    return [name for arrival in world.arrivals for name in split(arrival.pods.names)]
+
+
+def test_nothing_asked_for_is_nothing_requested_but_scored_with_the_defaults(read):
+    spec = spec_of(read(pod()))
+    assert spec.requests == ()
+    assert (spec.nonzero_cpu_milli, spec.nonzero_memory_bytes) == (100, 200 * MI)
+
+
+def test_an_explicit_zero_is_no_default(read):
+    spec = spec_of(read(pod(containers=[container(cpu="0", memory=0)])))
+    assert (spec.nonzero_cpu_milli, spec.nonzero_memory_bytes) == (0, 0)
+
+
+def test_the_defaults_count_per_container(read):
+    spec = spec_of(read(pod(containers=[container(cpu="1"), container(memory="1Gi"), container()])))
+    assert spec.requests == (("cpu", 1000), ("memory", 1024 * MI))
+    assert spec.nonzero_cpu_milli == 1200
+    assert spec.nonzero_memory_bytes == (200 + 1024 + 200) * MI
+
+
+def test_a_limit_without_request_is_the_request(read):
+    asked = {"name": "c", "resources": {"limits": {"cpu": 2, "example.com/fpga": 1}}}
+    assert spec_of(read(pod(containers=[asked]))).requests == (
+        ("cpu", 2000),
+        ("example.com/fpga", 1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("init", "cpu_milli"),
+    [
+        ([container(cpu="3")], 3000),
+        ([container(cpu="1")], 2000),
+        ([container(sidecar=True, cpu="1")], 3000),
+        ([container(sidecar=True, cpu="1"), container(cpu="2500m")], 3500),
+        ([container(cpu="2500m"), container(sidecar=True, cpu="1")], 3000),
+        ([container(cpu="3500m"), container(sidecar=True, cpu="1")], 3500),
+    ],
+)
+def test_init_containers_and_sidecars_count_as_kube_scheduler_counts_them(read, init, cpu_milli):
+    spec = spec_of(read(pod(containers=[container(cpu="2")], initContainers=init)))
+    assert spec.request("cpu") == cpu_milli
+
+
+def test_overhead_is_added(read):
+    spec = spec_of(read(pod(containers=[container(cpu="1")], overhead={"cpu": "250m"})))
+    assert (spec.request("cpu"), spec.nonzero_cpu_milli) == (1250, 1250)
+
+
+def test_pod_level_requests_override(read):
+    asked = {"requests": {"cpu": "5"}}
+    spec = spec_of(read(pod(containers=[container(cpu="1")], resources=asked)))
+    assert (spec.request("cpu"), spec.nonzero_cpu_milli) == (5000, 5000)
+
+
+def test_gpus_are_whole_devices_or_a_fraction_of_one(read):
+    whole = read(pod(containers=[container(**{"nvidia.com/gpu": 2})]))
+    assert spec_of(whole).gpu == GpuRequest(1000, 2)
+    assert spec_of(whole).requests == ()
+    part = read(pod(containers=[container(**{"muster.io/gpu-milli": 250})]))
+    assert spec_of(part).gpu == GpuRequest(250)
+
+
+def test_placement_rules_are_read(read):
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b", "a"]}]}
+    named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term, named]},
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "preference": term}],
+    }
+    spec = spec_of(
+        read(
+            pod(
+                nodeSelector={"b": "2", "a": "1"},
+                affinity={"nodeAffinity": affinity},
+                tolerations=[{"operator": "Exists"}, {"key": "k", "value": "v"}],
+                schedulerName="gpu-scheduler",
+                preemptionPolicy="Never",
+            )
+        )
+    )
+    zone = SelectorTerm((Requirement("zone", "In", ("a", "b")),))
+    name = SelectorTerm((), (Requirement("metadata.name", "In", ("n",)),))
+    assert spec.node_selector == (("a", "1"), ("b", "2"))
+    assert spec.affinity_required == (zone, name)
+    assert spec.affinity_preferred == (PreferredTerm(7, zone),)
+    assert spec.tolerations == (Toleration("", "Exists"), Toleration("k", "Equal", "v"))
+    assert (spec.scheduler, spec.never_preempts) == ("gpu-scheduler", True)
+
+
+def test_host_ports_count_also_from_the_host_network(read):
+    ports = [{"containerPort": 80, "hostPort": 8080}, {"containerPort": 53, "protocol": "UDP"}]
+    plain = read(pod(containers=[{"name": "c", "ports": ports}]))
+    assert spec_of(plain).host_ports == (HostPort(8080),)
+    onhost = read(pod(containers=[{"name": "c", "ports": ports[1:]}], hostNetwork=True))
+    assert spec_of(onhost).host_ports == (HostPort(53, "UDP"),)
+
+
+def test_gates_priority_and_policy_are_read(read):
+    world = read(
+        priority_class("high", 500, preemptionPolicy="Never"),
+        priority_class("usual", 7, globalDefault=True),
+        pod("gated", schedulingGates=[{"name": "wait"}]),
+        pod("urgent", priorityClassName="high"),
+        pod("system", priorityClassName="system-node-critical"),
+    )
+    found = {a.pods.names: (a.pods.gated, a.pods.spec.priority) for a in world.arrivals}
+    assert found == {"gated": (True, 7), "urgent": (False, 500), "system": (False, 2_000_001_000)}
+    assert [a.pods.spec.never_preempts for a in world.arrivals] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "expected"),
+    [
+        ("Deployment", {"replicas": 3}, ["x-0", "x-1", "x-2"]),
+        ("ReplicaSet", {}, ["x-0"]),
+        ("StatefulSet", {"replicas": 0}, []),
+        ("Job", {"parallelism": 3, "completions": 2}, ["x-0", "x-1"]),
+        ("Job", {"parallelism": 3, "suspend": True}, []),
+    ],
+)
+def test_controllers_stand_for_their_pods(read, kind, settings, expected):
+    assert names(read(controller(kind, "x", **settings))) == expected
+
+
+def test_equal_pods_are_one_column(read):
+    world = read(controller("Deployment", "x", replicas=1000))
+    (arrival,) = world.arrivals
+    assert len(split(arrival.pods.uids)) == 1000
+
+
+def test_annotations_delay_arrival_and_end_pods(read):
+    late = pod("late")
+    late["metadata"]["annotations"] = {
+        "muster.io/arrives-after": "2.5s",
+        "muster.io/runs-for": "1m",
+    }
+    world = read(late, pod("now"))
+    assert [(a.pods.names, a.at_ms, a.lifetime_ms) for a in world.arrivals] == [
+        ("now", 0, 0),
+        ("late", 2_500, 60_000),
+    ]
+
+
+def test_nodes_are_read(read):
+    node = NODE | {
+        "spec": {"taints": [{"key": "k", "effect": "NoExecute"}], "unschedulable": True},
+        "status": {"capacity": {"cpu": "9"}, "allocatable": {"cpu": "7500m", "nvidia.com/gpu": 4}},
+    }
+    node["metadata"] = {"name": "n1", "labels": {"nvidia.com/gpu.product": "A100"}}
+    (found,) = read(node).nodes
+    assert found.allocatable == (("cpu", 7500), ("pods", 110))
+    assert found.labels == {"kubernetes.io/hostname": "n1", "nvidia.com/gpu.product": "A100"}
+    assert found.taints == (Taint("k", "", "NoExecute"),)
+    assert (found.unschedulable, found.gpu_count, found.gpu_model) == (True, 4, "A100")
+
+
+def test_capacity_stands_in_for_allocatable(read):
+    (found,) = read(NODE | {"status": {"capacity": {"cpu": 2, "pods": 10}}}).nodes
+    assert found.allocatable == (("cpu", 2000), ("pods", 10))
+
+
+@pytest.mark.parametrize(
+    ("rule", "allowed"),
+    [
+        *(({"minAvailable": 7}, 3), ({"minAvailable": "25%"}, 7), ({"maxUnavailable": 2}, 2)),
+        *(({"maxUnavailable": "25%"}, 3), ({"minAvailable": 20}, 0), ({}, 9)),
+    ],
+)
+def test_budgets_allow_what_their_healthy_pods_leave(read, rule, allowed):
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b"},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}, **rule},
+    }
+    (found,) = read(budget, controller("Deployment", "x", replicas=10)).budgets
+    assert found.allowed == allowed
+
+
+def workload(policy):
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha1",
+        "kind": "Workload",
+        "metadata": {"name": "w", "annotations": {"muster.io/gang-timeout": "90s"}},
+        "spec": {"podGroups": [{"name": "g", "policy": policy}]},
+    }
+
+
+def member(name, **more):
+    return pod(name, workloadRef={"name": "w", "podGroup": "g", **more})
+
+
+def test_a_gang_comes_from_a_workload(read):
+    world = read(workload({"gang": {"minCount": 2}}), NODE, member("a"), member("b"))
+    (gang,) = world.gangs
+    assert (gang.key, gang.min_count, gang.timeout_ms) == ("default/w/g", 2, 90_000)
+    assert {arrival.pods.gang for arrival in world.arrivals} == {"default/w/g"}
+
+
+def test_each_replica_key_is_a_gang_of_its_own(read):
+    world = read(
+        workload({"gang": {"minCount": 1}}),
+        NODE,
+        member("a", podGroupReplicaKey="1"),
+        member("b", podGroupReplicaKey="2"),
+    )
+    assert [gang.key for gang in world.gangs] == ["default/w/g/1", "default/w/g/2"]
+
+
+def test_a_basic_group_gates_nothing(read):
+    world = read(workload({"basic": {}}), member("a"))
+    assert world.gangs == ()
+    assert world.arrivals[0].pods.gang == ""
+
+
+def test_a_missing_workload_leaves_its_pods_waiting(read):
+    world = read(member("a"))
+    assert world.gangs == ()
+    assert world.arrivals[0].pods.gang == "default/w/g"
+
+
+def test_a_bound_pod_names_its_node(read):
+    (arrival,) = read(NODE, pod(nodeName="n1")).arrivals
+    assert arrival.pods.nodes == "n1"
+
+
+def test_lists_and_json_are_taken_apart(tmp_path):
+    (tmp_path / "a.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod("a"), pod("b")]})
+    )
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "b.yml").write_text("---\n# nothing\n---\n" + yaml.safe_dump(pod("c")))
+    (tmp_path / "notes.txt").write_text("not a manifest")
+    assert names(manifests_world([tmp_path])) == ["a", "b", "c"]
+
+
+def test_unknown_kinds_are_listed_as_ignored(read):
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"x": 1}}
+    (rejected,) = read(service, pod()).rejected
+    assert rejected.rule == "Service s is ignored: objects of this kind decide nothing here"
+
+
+def test_the_bundled_example_holds_what_it_promises():
+    world = manifests_world([EXAMPLES])
+    assert len({node.labels["topology.kubernetes.io/zone"] for node in world.nodes}) == 3
+    assert sum(node.gpu_count for node in world.nodes) == 24
+    assert [gang.min_count for gang in world.gangs] == [4, 6, 12]
+    assert len(names(world)) == 1_000 + 3 + 22 + 8 + 6 + 2
+    assert world.rejected == ()
