@@ -1,0 +1,161 @@
+"""PlacementCore: one shard's nodes as a state machine; the maps from events to what they do."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from services.placement.core import deciding, digest, dispatches, facts, gangs, improve, persist
+from services.placement.core import nominations as noms
+from services.placement.core.config import Config, parse_config
+from services.placement.core.state import SOURCES, PlacementState
+from services.placement.core.todo import Ask, Asked
+from shared.events.base import Configured, Event
+from shared.events.binding import BindFailed, Bound
+from shared.events.ingest import (
+    BudgetCovers,
+    BudgetGone,
+    NodesGone,
+    NodesSet,
+    PodsAssigned,
+    PodsGone,
+    SignatureDefined,
+    SignatureRetired,
+)
+from shared.events.permit import (
+    GangCommitted,
+    GangReleased,
+    GangTimedOut,
+    HoldAsked,
+    OfferAsked,
+)
+from shared.events.placement import (
+    CandidatesFound,
+    GangHeld,
+    GangOffered,
+    GangRefused,
+    Improved,
+    Nominated,
+    NominationLost,
+    NominationReady,
+    NominationStale,
+    Refused,
+    Released,
+    Reserved,
+    ShardDigest,
+)
+from shared.events.preemption import DryRunAsked, NominateAsked, NominationCleared
+from shared.events.queueing import Dispatched
+from shared.model.ids import placement
+
+__all__ = ["Config", "PlacementCore", "PlacementState", "parse_config"]
+
+
+def _configured(state: PlacementState, event: Configured) -> None:
+    state.config = parse_config(event.config.get("placement", {}))
+
+
+def _asked(state: PlacementState, event: Asked) -> None:
+    if getattr(event, "shard", state.shard) == state.shard:
+        dispatches.admit_ask(state, Ask(event))
+
+
+def _answered(state: PlacementState, event: CandidatesFound | Nominated | NominationStale) -> None:
+    asked = state.todo.asks.popleft().event
+    assert isinstance(asked, DryRunAsked | NominateAsked), f"{event} answers {asked}"
+    assert (asked.ask, asked.pod) == (event.ask, event.pod), f"{event} answers {asked}"
+    if isinstance(event, Nominated):
+        noms.nominate(state, event.ask, event.pod, event.sig, event.node, event.victims)
+
+
+def _ready(state: PlacementState, event: NominationReady) -> None:
+    state.nominations[event.ask].announced = True
+
+
+def _lost(state: PlacementState, event: NominationLost) -> None:
+    noms.drop(state, event.ask)
+
+
+def _cleared(state: PlacementState, event: NominationCleared) -> None:
+    if event.shard == state.shard:
+        noms.drop(state, event.ask)
+        state.todo.void_nomination(event.ask)
+
+
+HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
+    Configured: _configured,
+    SignatureDefined: facts.signature_defined,
+    SignatureRetired: facts.signature_retired,
+    NodesSet: facts.nodes_set,
+    NodesGone: facts.nodes_gone,
+    PodsAssigned: facts.pods_assigned,
+    PodsGone: facts.pods_gone,
+    BudgetCovers: facts.budget_covers,
+    BudgetGone: facts.budget_gone,
+    Dispatched: dispatches.dispatched,
+    OfferAsked: _asked,
+    HoldAsked: _asked,
+    DryRunAsked: _asked,
+    NominateAsked: _asked,
+    NominationCleared: _cleared,
+    GangCommitted: gangs.committed,
+    GangReleased: gangs.released,
+    GangTimedOut: gangs.released,
+    Bound: dispatches.bound,
+    BindFailed: dispatches.bind_failed,
+    Reserved: dispatches.reserved,
+    Refused: dispatches.refused,
+    Released: dispatches.released,
+    Improved: improve.looked,
+    ShardDigest: digest.digested,
+    GangOffered: gangs.answered,
+    GangHeld: gangs.answered,
+    GangRefused: gangs.answered,
+    CandidatesFound: _answered,
+    Nominated: _answered,
+    NominationStale: _answered,
+    NominationReady: _ready,
+    NominationLost: _lost,
+}
+"""Every event that any source addresses to a shard, and the shard's own."""
+
+
+class PlacementCore:
+    """One shard of `placements`. Holds nothing but which shard it is."""
+
+    def __init__(self, shard: int, placements: int = 1) -> None:
+        """`shard` counts from 0."""
+        assert 0 <= shard < placements, f"shard {shard} of {placements}"
+        self.shard, self.placements = shard, placements
+        self.journal = placement(shard)
+        self.sources = SOURCES
+
+    def new(self) -> PlacementState:
+        """An empty shard."""
+        return PlacementState(self.shard)
+
+    def evolve(self, state: PlacementState, event: Event) -> None:
+        """Apply one event."""
+        HANDLERS[type(event)](state, event)
+
+    def decide(self, state: PlacementState) -> Iterator[Event]:
+        """The step's decisions."""
+        return deciding.decide(state)
+
+    def due_ms(self, state: PlacementState) -> int | None:
+        """When there is something to decide without new input."""
+        return deciding.due_ms(state)
+
+    def effects(self, state: PlacementState) -> Mapping[int, Event]:
+        """A shard has no outside."""
+        return {}
+
+    def dump(self, state: PlacementState) -> Any:
+        """What is true, canonical."""
+        return persist.dump(state)
+
+    def load(self, body: Any) -> PlacementState:
+        """What is true, and from it what is derived."""
+        return persist.load(self.shard, body)
+
+    def check(self, state: PlacementState) -> None:
+        """Recompute everything derived and compare."""
+        persist.check(state)

@@ -1,0 +1,31 @@
+"""What can be tuned in placement, and the one place where it is checked."""
+
+import msgspec
+from msgspec import Struct
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`batch` off runs every pod through the uncached single cycle. `slice_units` (about
+    microseconds of work) bound one decide call. A digest is sent at most each
+    `digest_quiet_ms`, unless a free amount moved by more than a `digest_share`-th of the shard.
+    """
+
+    batch: bool = True
+    slice_units: int = 20_000
+    digest_quiet_ms: int = 1_000
+    digest_share: int = 64
+
+
+def parse_config(options: dict[str, object]) -> Config:
+    """The options under `placement`. Raises ValueError naming the option and the rule."""
+    for name in sorted(options):
+        if name not in Config.__struct_fields__:
+            raise ValueError(f"placement.{name}: no such option")
+    try:
+        config = msgspec.convert(options, Config)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"placement: {error}") from error
+    for name in ("slice_units", "digest_quiet_ms", "digest_share"):
+        if getattr(config, name) < 1:
+            raise ValueError(f"placement.{name}: must be at least 1")
+    return config

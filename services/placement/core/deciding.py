@@ -1,0 +1,160 @@
+"""One decide call: what was asked is answered, dispatches are placed, bounded by work units.
+
+Units are about microseconds and depend on the state alone, never on caches, so that the same
+inputs are cut into the same steps on every machine.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from services.placement.core import digest, gangs, improve, nominations, preempt
+from services.placement.core.book import compiled
+from services.placement.core.picking import Chosen, place, place_there
+from services.placement.core.state import PlacementState
+from services.placement.core.todo import Work
+from shared.events.base import Event
+from shared.events.permit import HoldAsked, OfferAsked
+from shared.events.placement import (
+    CandidatesFound,
+    GangHeld,
+    GangOffered,
+    GangRefused,
+    Nominated,
+    NominationStale,
+    Refused,
+    Released,
+    Reserved,
+)
+from shared.events.preemption import DryRunAsked
+from shared.framework.layout import Held
+from shared.model.columns import I64, pack, pack16
+
+DISPATCH_UNITS = 60
+NODES_PER_UNIT = 50
+ASK_UNITS = 2_000
+
+Answer = GangOffered | GangHeld | GangRefused | CandidatesFound | Nominated | NominationStale
+
+
+def decide(state: PlacementState) -> Iterator[Event]:
+    """The step's events; each is applied before the next is asked for."""
+    if state.failed:
+        yield Released(pack(sorted(state.failed)))
+    if state.nominations:
+        yield from nominations.news(state)
+    todo = state.todo
+    units = state.config.slice_units
+    while todo.asks and units > 0:
+        units -= ASK_UNITS
+        yield answer(state)
+    dispatch_units = DISPATCH_UNITS + len(state.nodes) // NODES_PER_UNIT
+    while todo.heap and units > 0:
+        units -= dispatch_units
+        event = place_head(state, todo.head(), max(1, units))
+        units -= len(event.ids) >> 3
+        yield event
+    if state.nominations:
+        yield from nominations.news(state)
+    if state.better and state.refused:
+        yield improve.improved(state)
+    if digest.due_ms(state) == state.now_ms:
+        yield digest.shard_digest(state)
+
+
+def due_ms(state: PlacementState) -> int | None:
+    """Now while anything is unanswered, else when the digest is due."""
+    if state.todo:
+        return state.now_ms
+    return digest.due_ms(state)
+
+
+def answer(state: PlacementState) -> Answer:
+    """The answer to the first ask."""
+    ask = state.todo.asks[0]
+    event = ask.event
+    if isinstance(event, OfferAsked):
+        return gangs.offer(state, event, ask.void)
+    if isinstance(event, HoldAsked):
+        return gangs.hold(state, event, ask.void)
+    if isinstance(event, DryRunAsked):
+        return preempt.dry_run(state, event)
+    return preempt.nominate(state, event, ask.void)
+
+
+def place_head(state: PlacementState, work: Work, most: int) -> Reserved | Refused:
+    """Place or refuse the head's next pods, `most` at a time."""
+    ids = work.left()
+    if work.sig not in state.specs:
+        return refuse(state, work, ids, None)
+    held: Held | None = None
+    if state.nominations:
+        ids = _until_nominated(state, ids)
+        pod = int(ids[0])
+        held = nominations.held_against(state, work.priority, pod)
+        if pod in state.nominated:
+            ids = ids[:1]
+            event = _on_nominated_node(state, work, ids, held)
+            if event is not None:
+                return event
+    count = min(len(ids), most) if state.config.batch else 1
+    picks = place(state, state.table, work.sig, count, held)
+    placed = len(picks.rows)
+    if placed:
+        return reserve(state, work, ids[:placed], picks)
+    return refuse(state, work, ids if state.config.batch else ids[:1], held)
+
+
+def _until_nominated(state: PlacementState, ids: I64) -> I64:
+    """The pods before the first nominated one; that one alone when it is first."""
+    if not state.nominated:
+        return ids
+    own = np.isin(ids, np.array(sorted(state.nominated), np.int64))
+    if not own.any():
+        return ids
+    return ids[: max(1, int(np.argmax(own)))]
+
+
+def _on_nominated_node(state: PlacementState, work: Work, ids: I64, held: Held) -> Reserved | None:
+    """The nominated node is tried alone first, as kube-scheduler does."""
+    nomination = state.nominations[state.nominated[int(ids[0])]]
+    row = state.table.row_of(nomination.node)
+    if row is None:
+        return None
+    picks = place_there(state.table, compiled(state, work.sig), row, held)
+    return reserve(state, work, ids, picks) if len(picks.rows) else None
+
+
+def reserve(state: PlacementState, work: Work, ids: I64, picks: Chosen) -> Reserved:
+    """The event for these picks."""
+    return Reserved(
+        shard=state.shard,
+        attempt=work.attempt,
+        sig=work.sig,
+        ids=ids.tobytes(),
+        nodes=state.table.ids[picks.rows].tobytes(),
+        totals=pack16(picks.totals),
+        devices=pack(picks.masks) if compiled(state, work.sig).gpu_count else b"",
+        feasible=picks.feasible,
+        world=state.world,
+        runner_up=picks.runner_up,
+    )
+
+
+def refuse(state: PlacementState, work: Work, ids: I64, held: Held | None) -> Refused:
+    """Why no node takes them. A retired signature has no reasons any more."""
+    nodes = len(state.nodes)
+    if work.sig not in state.specs:
+        return Refused(state.shard, work.attempt, work.sig, ids.tobytes(), (), nodes, state.world)
+    found = state.kernel.reasons(state.table, compiled(state, work.sig), held)
+    return Refused(
+        shard=state.shard,
+        attempt=work.attempt,
+        sig=work.sig,
+        ids=ids.tobytes(),
+        reasons=found.messages,
+        nodes=nodes,
+        world=state.world,
+        resolvable=found.resolvable,
+        preemptible=found.resolvable > 0 and preempt.may_help(state, work.sig, held),
+    )

@@ -1,0 +1,190 @@
+"""Dispatches come in and are answered: what queueing's and binding's journals do, and the shard's
+own Reserved, Refused and Released.
+
+A pod may be dispatched while the shard still charges it for an older decision, because the outcome
+that frees it travels in another journal. Such a pod is deferred until that outcome is here.
+"""
+
+import numpy as np
+
+from services.placement.core import nominations
+from services.placement.core.book import compiled, put, take
+from services.placement.core.ledger import I8, IS_CHARGED
+from services.placement.core.state import Deferred, PlacementState
+from services.placement.core.todo import Ask, Work
+from services.placement.transitions import State
+from shared.events.binding import BindFailed, Bound
+from shared.events.placement import Refused, Released, Reserved
+from shared.events.queueing import Dispatched
+from shared.framework.layout import FREE
+from shared.model.columns import I64, unpack
+
+
+def dispatched(state: PlacementState, event: Dispatched) -> None:
+    """Queue the pods; leave out those that are placed or gone, defer those that are still held."""
+    if event.shard != state.shard:
+        return
+    ids = unpack(event.ids)
+    rows = state.ledger.rows(ids)
+    before = state.ledger.advance(rows, "Dispatched")
+    if before.any():
+        ids = _placeable(state, event, ids, before)
+    _queue(state, event.attempt, event.sig, event.urgent, ids)
+
+
+def _placeable(state: PlacementState, event: Dispatched, ids: I64, before: I8) -> I64:
+    again = before == State.QUEUED
+    if again.any():
+        state.todo.drop(ids[again])
+    held = (before == State.RESERVED) | (before == State.HELD) | (before == State.FAILED)
+    for pod in ids[held].tolist():
+        state.deferred[pod] = Deferred(event.attempt, event.sig, event.urgent)
+    wanted: I64 = ids[again | (before == State.FREE)]
+    return wanted
+
+
+def _queue(state: PlacementState, attempt: int, sig: int, urgent: bool, ids: I64) -> None:
+    if not len(ids):
+        return
+    state.todo.arrivals += 1
+    spec = state.specs.get(sig)
+    work = Work(attempt, sig, ids, urgent, spec.priority if spec else 0, state.todo.arrivals)
+    if spec is None and sig > state.last_sig:
+        state.todo.unknown.setdefault(sig, []).append(work)
+    else:
+        state.todo.add(work)
+
+
+def admit_ask(state: PlacementState, ask: Ask) -> None:
+    """Queue an ask, or let it wait for the first signature of it that is not known yet."""
+    for sig in ask.sigs():
+        if sig > state.last_sig:
+            state.todo.unknown.setdefault(sig, []).append(ask)
+            return
+    state.todo.asks.append(ask)
+
+
+def let_go(state: PlacementState, ids: I64, before: I8) -> None:
+    """Pods with a fact, or gone, are not wanted any more wherever they wait."""
+    queued = before == State.QUEUED
+    if queued.any():
+        state.todo.drop(ids[queued])
+    if state.failed or state.deferred:
+        for pod in ids.tolist():
+            state.failed.pop(pod, None)
+            state.deferred.pop(pod, None)
+
+
+def settle(state: PlacementState, ids: I64) -> None:
+    """Pods were given back: dispatches that waited for it go on."""
+    if not (state.failed or state.deferred):
+        return
+    for pod in ids.tolist():
+        state.failed.pop(pod, None)
+        waiting = state.deferred.pop(pod, None)
+        if waiting is not None:
+            row = np.array([state.ledger.row(pod)], np.int64)
+            state.ledger.advance(row, "Dispatched")
+            pods = np.array([pod], np.int64)
+            _queue(state, waiting.attempt, waiting.sig, waiting.urgent, pods)
+
+
+def reserved(state: PlacementState, event: Reserved) -> None:
+    """Picks become charges."""
+    state.todo.take(event.attempt, event.ids)
+    ids, nodes = unpack(event.ids), unpack(event.nodes)
+    rows = state.ledger.rows(ids)
+    state.ledger.advance(rows, "Reserved")
+    put(state, rows, event.sig, nodes, unpack(event.devices) if event.devices else None)
+    assert_not_over(state, event.sig, nodes)
+    if state.nominated:
+        for pod in ids.tolist():
+            nominations.drop_of_pod(state, pod)
+
+
+def assert_not_over(state: PlacementState, sig: int, nodes: I64) -> None:
+    """No node is over-full in anything that our own charge took from it: over-full nodes come from
+    facts alone, and nothing is ever added to them.
+    """
+    table = state.table
+    wanted = compiled(state, sig)
+    if len(nodes) == 1:
+        row = table.row_of(int(nodes[0]))
+        assert row is not None
+        values = table.cols[:, row].tolist()
+        fits = all(values[column] >= 0.0 for column, _amount in wanted.filter_delta)
+        assert fits, over_story(state, row)
+        return
+    rows = table.rows_of(np.unique(nodes).tolist())
+    columns = [column for column, _amount in wanted.filter_delta]
+    left = table.cols[np.array(columns)][:, rows].min(axis=0)
+    if (left < 0.0).any():
+        raise AssertionError(over_story(state, int(rows[int(np.argmin(left))])))
+
+
+def over_story(state: PlacementState, row: int) -> str:
+    """What a node has, and who is on it."""
+    table, ledger = state.table, state.ledger
+    node = table.node_id_at(row)
+    rows = np.flatnonzero((ledger.node == node) & IS_CHARGED[ledger.kind])
+    free = {name: table.cols[FREE + at, row] for name, at in sorted(table.resources.items())}
+    pods = [
+        f"{at + ledger.base}:{State(int(ledger.kind[at])).name}:sig {ledger.sig[at]}"
+        for at in rows.tolist()
+    ]
+    return f"node {node} is over-full after our own charge: free {free}, pods {pods}"
+
+
+def refused(state: PlacementState, event: Refused) -> None:
+    """The pods are free for other shards; the signature is remembered."""
+    state.todo.take(event.attempt, event.ids)
+    state.ledger.advance(state.ledger.rows(unpack(event.ids)), "Refused")
+    remember_refused(state, event.sig)
+
+
+def remember_refused(state: PlacementState, sig: int) -> None:
+    """Changes for the better are checked for this signature from now on."""
+    if sig in state.specs and sig not in state.retired:
+        state.refused.add(sig)
+
+
+def bound(state: PlacementState, event: Bound) -> None:
+    """Our bind is definite: the pod is where we put it."""
+    rows, ids = _ours(state, unpack(event.ids), unpack(event.nodes))
+    before = state.ledger.advance(rows, "Bound")
+    let_go(state, ids, before)
+
+
+def bind_failed(state: PlacementState, event: BindFailed) -> None:
+    """A reservation of ours came to nothing: `decide` gives it back (Released). A pod that was
+    placed anew meanwhile is not meant, and a fact stays.
+    """
+    nodes = unpack(event.nodes) if event.nodes else None
+    rows, ids = _ours(state, unpack(event.ids), nodes)
+    state.ledger.advance(rows, "BindFailed")
+    failed = state.ledger.kind[rows] == State.FAILED
+    for pod in ids[failed].tolist():
+        state.failed[pod] = None
+
+
+def _ours(state: PlacementState, ids: I64, nodes: I64 | None) -> tuple[I64, I64]:
+    """Rows and ids of those that this shard charges (to these nodes); never grows the ledger."""
+    ledger = state.ledger
+    rows = ids - ledger.base
+    inside = (rows >= 0) & (rows < len(ledger.kind))
+    if not inside.all():
+        ids, rows = ids[inside], rows[inside]
+        nodes = None if nodes is None else nodes[inside]
+    ours = IS_CHARGED[ledger.kind[rows]]
+    if nodes is not None:
+        ours &= ledger.node[rows] == nodes
+    return (rows, ids) if ours.all() else (rows[ours], ids[ours])
+
+
+def released(state: PlacementState, event: Released) -> None:
+    """Reservations are given back."""
+    ids = unpack(event.ids)
+    rows = state.ledger.rows(ids)
+    state.ledger.advance(rows, "Released")
+    take(state, rows)
+    settle(state, ids)

@@ -1,0 +1,208 @@
+"""What ingest's journal does to a shard: facts are absorbed as they are, even where a decision of
+ours says otherwise and even where they make a node over-full.
+"""
+
+import numpy as np
+
+from services.placement.core import nominations
+from services.placement.core.book import (
+    charge_strays,
+    define,
+    forget_if_unused,
+    mark_better,
+    put_facts,
+    recount_capacity,
+    spec_of,
+    take,
+)
+from services.placement.core.dispatches import admit_ask, let_go, settle
+from services.placement.core.ledger import IS_CHARGED, groups
+from services.placement.core.state import PlacementState
+from services.placement.core.todo import Work
+from services.placement.transitions import State
+from shared.events.ingest import (
+    BudgetCovers,
+    BudgetGone,
+    NodesGone,
+    NodesSet,
+    PodsAssigned,
+    PodsGone,
+    SignatureDefined,
+    SignatureRetired,
+)
+from shared.model.columns import I64, unpack
+
+GONE_REMEMBERED_MAX = 65_536
+"""Deleted pods that a dispatch still on its way may name; older ones are past every journal's lag
+that matters, and binding answers `gone` for a pod that is placed all the same."""
+
+
+def signature_defined(state: PlacementState, event: SignatureDefined) -> None:
+    """Dispatches and asks that came before their signature can go on."""
+    state.retired.discard(event.sig)
+    state.last_sig = max(state.last_sig, event.sig)
+    if state.specs.get(event.sig) != event.spec:
+        assert event.sig not in state.specs, f"signature {event.sig} was given another meaning"
+        define(state, event.sig, event.spec)
+    for one in state.todo.unknown.pop(event.sig, ()):
+        if isinstance(one, Work):
+            one.priority = event.spec.priority
+            state.todo.add(one)
+        else:
+            admit_ask(state, one)
+
+
+def signature_retired(state: PlacementState, event: SignatureRetired) -> None:
+    """Forget its refusals now, and the spec when the last charge of it is given back."""
+    if event.sig in state.specs:
+        state.refused.discard(event.sig)
+        if not state.refused:
+            state.better.clear()
+        state.retired.add(event.sig)
+        forget_if_unused(state, event.sig)
+
+
+def nodes_set(state: PlacementState, event: NodesSet) -> None:
+    """Nodes are added or changed; what is charged to them stays."""
+    if event.shard != state.shard:
+        return
+    ids = unpack(event.ids).tolist()
+    state.table.set_nodes(ids, event.nodes)
+    state.nodes.update(zip(ids, event.nodes, strict=True))
+    recount_capacity(state)
+    charge_strays(state, ids)
+    mark_better(state, unpack(event.ids))
+
+
+def nodes_gone(state: PlacementState, event: NodesGone) -> None:
+    """Nodes go with the charges of their pods. The pods may live on: that is for their facts."""
+    if event.shard != state.shard:
+        return
+    ledger = state.ledger
+    ids = unpack(event.ids)
+    known = [node for node in ids.tolist() if node in state.nodes]
+    rows = np.flatnonzero((ledger.node != 0) & np.isin(ledger.node, ids))
+    before = ledger.advance(rows, "NodesGone")
+    take(state, rows[IS_CHARGED[before]])
+    ledger.clear(rows)
+    for node in ids.tolist():
+        state.strays.pop(node, None)
+    state.table.remove_nodes(known)
+    for node in known:
+        del state.nodes[node]
+    recount_capacity(state)
+    state.better.difference_update(known)
+    nominations.nodes_left(state, set(known))
+    settle(state, ledger.ids(rows))
+
+
+def pods_assigned(state: PlacementState, event: PodsAssigned) -> None:
+    """The cluster shows these pods on nodes of this shard."""
+    if event.shard != state.shard:
+        return
+    ids, sigs, nodes = unpack(event.ids), unpack(event.sigs), unpack(event.nodes)
+    if len(ids) > 1 and len(np.unique(ids)) < len(ids):
+        last = {pod: at for at, pod in enumerate(ids.tolist())}
+        chosen = np.array(sorted(last.values()), np.int64)
+        ids, sigs, nodes = ids[chosen], sigs[chosen], nodes[chosen]
+    ledger = state.ledger
+    rows = ledger.rows(ids)
+    kinds = ledger.kind[rows]
+    charged = IS_CHARGED[kinds]
+    same = charged & (ledger.node[rows] == nodes) & (ledger.sig[rows] == sigs)
+    ledger.advance(rows[same], "PodsAssigned")
+    if not same.all():
+        moved = ~same
+        take(state, rows[moved & charged])
+        _place_facts(state, rows[moved], sigs[moved], nodes[moved])
+    let_go(state, ids, kinds)
+    if state.nominated:
+        for pod in ids.tolist():
+            nominations.drop_of_pod(state, pod)
+
+
+def _place_facts(state: PlacementState, rows: I64, sigs: I64, nodes: I64) -> None:
+    ledger = state.ledger
+    old = rows[ledger.kind[rows] == State.STRAY]
+    _strays(state, ledger.node[old].astype(np.int64), -1)
+    known = np.array([node in state.nodes for node in nodes.tolist()], np.bool_)
+    ledger.advance(rows[known], "PodsAssigned")
+    for sig, part in groups(sigs[known]):
+        spec_of(state, sig, int(ledger.ids(rows[known][part])[0]))
+        put_facts(state, rows[known][part], sig, nodes[known][part])
+    unknown = ~known
+    if unknown.any():
+        ledger.advance(rows[unknown], "PodsAssignedUnknownNode")
+        ledger.write(rows[unknown], sigs[unknown], nodes[unknown], 0, state.now_ms)
+        _strays(state, nodes[unknown], 1)
+
+
+def _strays(state: PlacementState, nodes: I64, sign: int) -> None:
+    for node in nodes.tolist():
+        left = state.strays.get(node, 0) + sign
+        if left:
+            state.strays[node] = left
+        else:
+            state.strays.pop(node, None)
+
+
+def pods_gone(state: PlacementState, event: PodsGone) -> None:
+    """Pods left: their space is free, and nothing of them waits here any longer."""
+    ids = np.unique(unpack(event.ids))
+    if not len(ids):
+        return
+    ledger = state.ledger
+    rows = ledger.rows(ids)
+    before = ledger.advance(rows, "PodsGone")
+    take(state, rows[IS_CHARGED[before]])
+    strays = rows[before == State.STRAY]
+    if len(strays):
+        _strays(state, ledger.node[strays].astype(np.int64), -1)
+        ledger.clear(strays)
+    ledger.budget[rows] = 0
+    fresh = ids[before != State.GONE].tolist()
+    if state.budgets_more:
+        for pod in fresh:
+            state.budgets_more.pop(pod, None)
+    if state.nominations:
+        nominations.pods_left(state, fresh)
+    let_go(state, ids, before)
+    _remember_gone(state, fresh)
+
+
+def _remember_gone(state: PlacementState, fresh: list[int]) -> None:
+    state.gone.extend(fresh)
+    excess = len(state.gone) - GONE_REMEMBERED_MAX
+    if excess > 0:
+        forgotten = np.array([state.gone.popleft() for _ in range(excess)], np.int64)
+        state.ledger.advance(state.ledger.rows(forgotten), "Forgotten")
+
+
+def budget_covers(state: PlacementState, event: BudgetCovers) -> None:
+    """More pods of a budget; nearly every pod has at most one, which is a column."""
+    ledger = state.ledger
+    ids = np.unique(unpack(event.ids))
+    rows = ledger.rows(ids)
+    gone = ledger.kind[rows] == State.GONE
+    first = (ledger.budget[rows] == 0) & ~gone
+    ledger.budget[rows[first]] = event.budget
+    others = ~first & ~gone & (ledger.budget[rows] != event.budget)
+    for pod in ids[others].tolist():
+        more = {*state.budgets_more.get(pod, ()), event.budget}
+        state.budgets_more[pod] = tuple(sorted(more))
+
+
+def budget_gone(state: PlacementState, event: BudgetGone) -> None:
+    """The budget covers nobody any more."""
+    for pod, budgets in sorted(state.budgets_more.items()):
+        left = tuple(budget for budget in budgets if budget != event.budget)
+        if left:
+            state.budgets_more[pod] = left
+        else:
+            del state.budgets_more[pod]
+    ledger = state.ledger
+    for row in np.flatnonzero(ledger.budget == event.budget).tolist():
+        more = state.budgets_more.pop(row + ledger.base, ())
+        ledger.budget[row] = more[0] if more else 0
+        if len(more) > 1:
+            state.budgets_more[row + ledger.base] = more[1:]

@@ -1,0 +1,165 @@
+"""A shard's part in gangs: offers on a trial state, holds in one step, and giving them back.
+
+The shard never ends a hold by itself: permit's journal says committed or released.
+"""
+
+import numpy as np
+
+from services.placement.core import nominations
+from services.placement.core.book import compiled, put, take
+from services.placement.core.dispatches import assert_not_over, remember_refused, settle
+from services.placement.core.ledger import groups
+from services.placement.core.picking import Chosen, place
+from services.placement.core.state import PlacementState
+from services.placement.transitions import State
+from shared.events.permit import (
+    GangCommitted,
+    GangReleased,
+    GangTimedOut,
+    HoldAsked,
+    OfferAsked,
+)
+from shared.events.placement import GangHeld, GangOffered, GangRefused
+from shared.events.queueing import Members
+from shared.framework.layout import Held
+from shared.framework.table import NodeTable
+from shared.model.columns import I64, pack, pack16, size, unpack
+
+Reasons = tuple[tuple[str, int], ...]
+PLACEABLE = (State.FREE,)
+LEFT_OUT = (State.GONE, State.ASSIGNED, State.STRAY, State.BOUND)
+
+
+def offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
+    """How many of each group fit, tried in order on a trial state; reasons of the first that is
+    short.
+    """
+    nodes = len(state.nodes)
+    known = all(group.sig in state.specs for group in event.members)
+    if void or not known:
+        none = tuple(0 for _ in event.members)
+        return GangOffered(state.shard, event.gang, event.attempt, none, (), nodes)
+    trial = state.table.trial()
+    counts: list[int] = []
+    reasons: Reasons = ()
+    for group in event.members:
+        wanted = size(group.ids)
+        picks, why = _try(state, trial, group.sig, wanted)
+        counts.append(len(picks.rows))
+        reasons = reasons or why
+    return GangOffered(state.shard, event.gang, event.attempt, tuple(counts), reasons, nodes)
+
+
+def _try(state: PlacementState, trial: NodeTable, sig: int, count: int) -> tuple[Chosen, Reasons]:
+    """Place and charge on the trial; with reasons when it is less than asked for."""
+    held: Held | None = None
+    if state.nominations:
+        held = nominations.held_against(state, state.specs[sig].priority)
+    picks = place(state, trial, sig, count, held)
+    trial.charge(compiled(state, sig), picks.rows, picks.masks)
+    if len(picks.rows) == count:
+        return picks, ()
+    return picks, state.kernel.reasons(trial, compiled(state, sig), held).messages
+
+
+def hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:
+    """All that is asked for, or nothing. Members that are gone or placed already are left out."""
+    refuse = GangRefused(state.shard, event.gang, event.attempt, (), len(state.nodes), state.world)
+    known = all(group.sig in state.specs for group in event.members)
+    if void or not known or event.shard != state.shard:
+        return refuse
+    trial = state.table.trial()
+    parts: list[tuple[I64, I64, Chosen]] = []
+    for group in event.members:
+        ids = unpack(group.ids)
+        kinds = state.ledger.kind[state.ledger.rows(ids)]
+        ids = ids[~np.isin(kinds, LEFT_OUT)]
+        if not np.isin(kinds, (*PLACEABLE, *LEFT_OUT)).all():
+            return refuse
+        picks, why = _try(state, trial, group.sig, len(ids))
+        if why:
+            return GangRefused(
+                state.shard, event.gang, event.attempt, why, len(state.nodes), state.world
+            )
+        parts.append((ids, np.full(len(ids), group.sig), picks))
+    return _held(state, event, parts)
+
+
+def _held(
+    state: PlacementState, event: HoldAsked, parts: list[tuple[I64, I64, Chosen]]
+) -> GangHeld:
+    masks = np.concatenate([picks.masks for _ids, _sigs, picks in parts])
+    rows = np.concatenate([picks.rows for _ids, _sigs, picks in parts])
+    return GangHeld(
+        shard=state.shard,
+        gang=event.gang,
+        attempt=event.attempt,
+        ids=pack(np.concatenate([ids for ids, _sigs, _picks in parts])),
+        sigs=pack(np.concatenate([sigs for _ids, sigs, _picks in parts])),
+        nodes=pack(state.table.ids[rows]),
+        totals=pack16(np.concatenate([picks.totals for _ids, _sigs, picks in parts])),
+        world=state.world,
+        devices=pack(masks) if masks.any() else b"",
+    )
+
+
+def answered(state: PlacementState, event: GangOffered | GangHeld | GangRefused) -> None:
+    """The first ask is answered; what was short is remembered for wake-ups."""
+    ask = state.todo.asks.popleft()
+    asked = ask.event
+    assert isinstance(asked, OfferAsked | HoldAsked), f"{event} answers {asked}"
+    same = (asked.gang, asked.attempt) == (event.gang, event.attempt)
+    assert same, f"{event} answers {asked}"
+    if isinstance(event, GangHeld):
+        _hold(state, event)
+    elif not ask.void:
+        for sig in _short(asked.members, event):
+            remember_refused(state, sig)
+
+
+def _short(members: tuple[Members, ...], event: GangOffered | GangRefused) -> list[int]:
+    if isinstance(event, GangRefused):
+        return [group.sig for group in members]
+    counts = zip(members, event.counts, strict=True)
+    return [group.sig for group, count in counts if count < size(group.ids)]
+
+
+def _hold(state: PlacementState, event: GangHeld) -> None:
+    ids, sigs, nodes = unpack(event.ids), unpack(event.sigs), unpack(event.nodes)
+    rows = state.ledger.rows(ids)
+    state.ledger.advance(rows, "GangHeld")
+    masks = unpack(event.devices) if event.devices else np.zeros(len(ids), np.int64)
+    for sig, part in groups(sigs):
+        put(state, rows[part], sig, nodes[part], masks[part])
+        assert_not_over(state, sig, nodes[part])
+    state.holds[event.gang, event.attempt] = ids
+    if state.nominated:
+        for pod in ids.tolist():
+            nominations.drop_of_pod(state, pod)
+
+
+def committed(state: PlacementState, event: GangCommitted) -> None:
+    """Holds become reservations; what permit dropped meanwhile is given back."""
+    ids = state.holds.pop((event.gang, event.attempt), None)
+    if ids is None:
+        return
+    kept = np.isin(ids, unpack(event.ids))
+    state.ledger.advance(state.ledger.rows(ids[kept]), "GangCommitted")
+    _give_back(state, ids[~kept])
+
+
+def released(state: PlacementState, event: GangReleased | GangTimedOut) -> None:
+    """Every hold of the attempt is void, and so is what was asked for it."""
+    state.todo.void(event.gang, event.attempt)
+    ids = state.holds.pop((event.gang, event.attempt), None)
+    if ids is not None:
+        _give_back(state, ids)
+
+
+def _give_back(state: PlacementState, ids: I64) -> None:
+    ledger = state.ledger
+    rows = ledger.rows(ids)
+    before = ledger.advance(rows, "GangReleased")
+    mine = before == State.HELD
+    take(state, rows[mine])
+    settle(state, ids[mine])

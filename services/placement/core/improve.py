@@ -1,0 +1,55 @@
+"""Wake-ups: which refused signatures fit on the nodes that got better.
+
+Every step that finds both writes one Improved, even an empty one: only events change the state, so
+that changed nodes were looked at must be in the journal too.
+"""
+
+import numpy as np
+
+from services.placement.core import nominations
+from services.placement.core.book import compiled
+from services.placement.core.state import PlacementState
+from shared.events.placement import Improved
+from shared.framework.layout import FREE, I64
+from shared.model.columns import pack, unpack
+
+CHECKS_MAX = 256
+"""Exact checks in one step. Signatures beyond it that pass the quick check are reported unchecked:
+a wake-up in vain costs one evaluation, a lost one costs minutes.
+"""
+FEW_ROWS = 32
+
+
+def improved(state: PlacementState) -> Improved:
+    """Refused signatures that some changed node takes now."""
+    rows = state.table.rows_of(sorted(state.better))
+    maybe = _quick(state, rows)
+    fits = [sig for sig in maybe[:CHECKS_MAX] if _fits(state, sig, rows)]
+    return Improved(state.shard, pack([*fits, *maybe[CHECKS_MAX:]]), state.world)
+
+
+def _quick(state: PlacementState, rows: I64) -> list[int]:
+    """Signatures, ascending, whose cpu and memory each fit on one of these rows at least."""
+    sigs = sorted(state.refused)
+    if not len(rows):
+        return []
+    most = state.table.cols[FREE : FREE + 2][:, rows].max(axis=1)
+    asked = np.array([(state.sigs[sig].cpu, state.sigs[sig].memory) for sig in sigs])
+    fits = ((asked <= most) | (asked == 0.0)).all(axis=1)
+    return [sigs[at] for at in np.flatnonzero(fits).tolist()]
+
+
+def _fits(state: PlacementState, sig: int, rows: I64) -> bool:
+    wanted = compiled(state, sig)
+    held = None
+    if state.nominations:
+        held = nominations.held_against(state, state.specs[sig].priority)
+    if len(rows) <= FEW_ROWS:
+        return state.kernel.feasible_any(state.table, wanted, rows, held)
+    return len(state.kernel.place(state.table, wanted, 1, held).rows) > 0
+
+
+def looked(state: PlacementState, event: Improved) -> None:
+    """The nodes were looked at; what fits is not refused any more."""
+    state.better.clear()
+    state.refused.difference_update(unpack(event.sigs).tolist())

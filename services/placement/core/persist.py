@@ -1,0 +1,135 @@
+"""Dump and load of what is true, and the check that what is derived follows from it.
+
+Equal states give equal bytes: columns hold only rows that mean something, in id order; tables are
+sorted; caches, capacities and what can be derived are left out.
+"""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from services.placement.core import nominations
+from services.placement.core.book import charge_ledger, define, recount_capacity
+from services.placement.core.config import Config
+from services.placement.core.state import Deferred, Nomination, PlacementState
+from services.placement.core.todo import load_todo
+from services.placement.transitions import State
+from shared.model.columns import pack, unpack
+from shared.model.objects import Node, PodSpec
+
+
+def dump(state: PlacementState) -> dict[str, Any]:
+    """Plain values."""
+    ledger = state.ledger
+    rows = ledger.live()
+    # Queued pods are those in the queue, remembered ones those in `gone`.
+    derived = np.isin(ledger.kind[rows], (State.QUEUED, State.GONE)) & (ledger.budget[rows] == 0)
+    rows = rows[~derived]
+    kinds = ledger.kind[rows]
+    kinds = np.where(np.isin(kinds, (State.QUEUED, State.GONE)), 0, kinds).astype(np.int8)
+    return {
+        "config": msgspec.to_builtins(state.config),
+        "nodes": [[node, state.nodes[node]] for node in sorted(state.nodes)],
+        "specs": [[sig, state.specs[sig]] for sig in sorted(state.specs)],
+        "retired": sorted(state.retired),
+        "last_sig": state.last_sig,
+        "ids": pack(ledger.ids(rows)),
+        "kind": kinds.tobytes(),
+        "node": pack(ledger.node[rows].astype(np.int64)),
+        "sig": pack(ledger.sig[rows].astype(np.int64)),
+        "devices": pack(ledger.devices[rows]),
+        "start_ms": pack(ledger.start_ms[rows]),
+        "budget": pack(ledger.budget[rows].astype(np.int64)),
+        "budgets_more": [[pod, more] for pod, more in sorted(state.budgets_more.items())],
+        "gone": pack(state.gone),
+        "todo": state.todo.dump(),
+        "deferred": [
+            [pod, one.attempt, one.sig, one.urgent] for pod, one in sorted(state.deferred.items())
+        ],
+        "failed": sorted(state.failed),
+        "holds": _holds(state),
+        "nominations": nominations.dump(state),
+        "refused": sorted(state.refused),
+        "better": sorted(state.better),
+        "digest": [*state.digest, state.digest_ms],
+    }
+
+
+def _holds(state: PlacementState) -> list[list[object]]:
+    found: list[list[object]] = []
+    for (gang, attempt), ids in sorted(state.holds.items()):
+        held = ids[state.ledger.kind[state.ledger.rows(ids)] == State.HELD]
+        found.append([gang, attempt, pack(held)])
+    return found
+
+
+def load(shard: int, body: dict[str, Any]) -> PlacementState:
+    """Inverse of dump."""
+    state = PlacementState(shard)
+    state.config = msgspec.convert(body["config"], Config)
+    state.nodes = {node: msgspec.convert(value, Node) for node, value in body["nodes"]}
+    state.table.set_nodes(state.nodes, list(state.nodes.values()))
+    for sig, value in body["specs"]:
+        define(state, sig, msgspec.convert(value, PodSpec))
+    state.retired = set(body["retired"])
+    state.last_sig = body["last_sig"]
+    _load_ledger(state, body)
+    state.budgets_more = {pod: tuple(more) for pod, more in body["budgets_more"]}
+    state.todo = load_todo(body["todo"])
+    for ids in state.todo.queued():
+        state.ledger.kind[state.ledger.rows(ids)] = State.QUEUED
+    state.deferred = {pod: Deferred(*rest) for pod, *rest in body["deferred"]}
+    state.failed = dict.fromkeys(body["failed"])
+    state.holds = {(gang, attempt): unpack(ids) for gang, attempt, ids in body["holds"]}
+    for ask, pod, sig, node, mask, victims, announced, lost in body["nominations"]:
+        left = unpack(victims).tolist()
+        state.nominations[ask] = Nomination(ask, pod, sig, node, mask, left, announced, lost)
+        state.nominated[pod] = ask
+    state.refused, state.better = set(body["refused"]), set(body["better"])
+    *said, state.digest_ms = body["digest"]
+    state.digest = (said[0], said[1], said[2], said[3])
+    recount_capacity(state)
+    charge_ledger(state)
+    return state
+
+
+def _load_ledger(state: PlacementState, body: dict[str, Any]) -> None:
+    ledger = state.ledger
+    rows = ledger.rows(unpack(body["ids"]))
+    ledger.kind[rows] = np.frombuffer(body["kind"], np.int8)
+    for name in ("node", "sig", "devices", "start_ms", "budget"):
+        getattr(ledger, name)[rows] = unpack(body[name])
+    gone = unpack(body["gone"])
+    state.gone.extend(gone.tolist())
+    ledger.kind[ledger.rows(gone)] = State.GONE
+
+
+def check(state: PlacementState) -> None:
+    """Everything derived equals what the ledger gives; raises AssertionError naming the part."""
+    twin = load(state.shard, msgspec.msgpack.decode(msgspec.msgpack.encode(dump(state))))
+    table, other = state.table, twin.table
+    order = other.rows_of(table.ids.tolist())
+    assert table.size == other.size == len(order), "the table lost or invented a node"
+    for name, index in sorted(table.resources.items()):
+        mine = table.requested[index]
+        theirs = other.requested[other.resources[name]] if name in other.resources else 0.0
+        wrong = np.flatnonzero(mine != theirs)
+        assert not len(wrong), (
+            f"node {table.ids[wrong[0]]}: {name} charged is {mine[wrong[0]]}, "
+            f"the ledger gives {np.broadcast_to(theirs, mine.shape)[wrong[0]]}"
+        )
+    width = min(table.gpu_free.shape[1], other.gpu_free.shape[1])
+    assert (table.gpu_free[:, :width] == other.gpu_free[:, :width]).all(), "GPU devices differ"
+    for row, node in enumerate(table.ids.tolist()):
+        assert table.ports.used(node) == other.ports.used(node), f"ports of node {node}, row {row}"
+    assert state.sig_pods == twin.sig_pods, "pods per signature differ from the ledger"
+    assert state.strays == twin.strays, "strays differ from the ledger"
+    assert state.used == twin.used, f"used is {state.used}, the ledger gives {twin.used}"
+    assert state.capacity == twin.capacity, "capacity differs from the nodes"
+    assert state.nominated == twin.nominated, "nominated pods differ from the nominations"
+    for priority in sorted({*state.levels, *twin.levels}):
+        mine, theirs = (
+            np.trim_zeros(s.levels.get(priority, np.zeros(0, np.int32)), "b") for s in (state, twin)
+        )
+        assert np.array_equal(mine, theirs), f"pods of priority {priority} by node differ"

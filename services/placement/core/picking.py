@@ -1,0 +1,63 @@
+"""How pods are picked for: the kernel's batch path, or one uncached single cycle after the other
+where batching is off. Both give the same picks (a property test holds them together).
+"""
+
+import numpy as np
+
+from services.placement.core.book import compiled
+from services.placement.core.state import PlacementState
+from shared.framework.layout import Held
+from shared.framework.picks import Picks as Chosen
+from shared.framework.scratch import one_node
+from shared.framework.signature import Signature
+from shared.framework.static import Static
+from shared.framework.table import NodeTable
+
+__all__ = ["Chosen", "place", "place_there"]
+
+NO_ROWS = np.zeros(0, np.int64)
+NOTHING = Chosen(NO_ROWS, np.zeros(0, np.int16), NO_ROWS, 0, -1)
+
+
+def place(
+    state: PlacementState, table: NodeTable, sig: int, count: int, held: Held | None
+) -> Chosen:
+    """Up to `count` pods of one signature; the table is not changed."""
+    wanted = compiled(state, sig)
+    if not (count and table.size):
+        return NOTHING
+    if state.config.batch:
+        return state.kernel.place(table, wanted, count, held)
+    if count == 1:
+        return state.kernel.place_naive(table, wanted, held)
+    trial = table.trial()
+    found: list[Chosen] = []
+    for _ in range(count):
+        pick = state.kernel.place_naive(trial, wanted, held)
+        if not len(pick.rows):
+            break
+        trial.charge(wanted, pick.rows, pick.masks)
+        found.append(pick)
+    if not found:
+        return state.kernel.place_naive(table, wanted, held)
+    return Chosen(
+        np.concatenate([pick.rows for pick in found]),
+        np.concatenate([pick.totals for pick in found]),
+        np.concatenate([pick.masks for pick in found]),
+        found[0].feasible,
+        found[0].runner_up,
+    )
+
+
+def place_there(table: NodeTable, wanted: Signature, row: int, held: Held) -> Chosen:
+    """One pod on this node or nowhere: a single cycle in which no other node is looked at."""
+    static = Static(table, wanted.spec)
+    node = one_node(table, row, held)
+    score = node.local_score(wanted) if static.ok is None or static.ok[row] else -1
+    if score < 0:
+        return NOTHING
+    own = 0 if static.class_of is None else int(static.class_of[row])
+    counts = [1 if at == own else 0 for at in range(len(static.raws))]
+    total = score + static.terms(counts)[own]
+    mask = node.pick_devices(wanted)
+    return Chosen(np.array([row]), np.array([total], np.int16), np.array([mask]), 1, -1)

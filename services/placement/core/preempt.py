@@ -1,0 +1,255 @@
+"""Preemption in a shard: the dry run over its nodes, and the re-validation of what was chosen.
+
+Follows kube-scheduler's DefaultPreemption: take every pod of lower priority off the node, then put
+back as many as fit, most important first, those whose eviction would break a budget before the
+others. Same Filter code as placing (`OneNode.fits`).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from services.placement.core import nominations
+from services.placement.core.book import compiled
+from services.placement.core.ledger import IS_CHARGED, IS_VICTIM
+from services.placement.core.state import PlacementState
+from services.placement.transitions import State
+from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationStale
+from shared.events.preemption import DryRunAsked, NominateAsked
+from shared.framework.layout import FREE, PODS_INDEX, Held
+from shared.framework.profile import GPU_DEVICES, PORTS
+from shared.framework.scratch import OneNode
+from shared.framework.signature import Signature
+from shared.model.columns import I64, pack, unpack
+
+CANDIDATES_MIN = 100
+CANDIDATES_PERCENT = 10
+BEST = 3
+PRIORITY_BASE = 1 << 31
+
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+class Victim(NamedTuple):
+    """A pod of lower priority, as the dry run sees it."""
+
+    pod: int
+    sig: int
+    mask: int
+    priority: int
+    start_ms: int
+
+
+def may_help(state: PlacementState, sig: int, held: Held | None) -> bool:
+    """Whether a node that could be made to fit holds a pod of lower priority."""
+    priority = state.specs[sig].priority
+    lower = [counts for level, counts in sorted(state.levels.items()) if level < priority]
+    if not any(counts.any() for counts in lower):
+        return False
+    rows = state.kernel.resolvable_rows(state.table, compiled(state, sig), held)
+    nodes = state.table.ids[rows]
+    return any(bool(counts[nodes[nodes < len(counts)]].any()) for counts in lower)
+
+
+def dry_run(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
+    """This shard's best candidates for one preemptor, best first."""
+    if event.sig not in state.specs:
+        return CandidatesFound(state.shard, event.ask, event.pod, (), (), len(state.nodes))
+    run = _DryRun(state, event)
+    run.search()
+    best = sorted(run.found, key=lambda one: one[0])[:BEST]
+    return CandidatesFound(
+        shard=state.shard,
+        ask=event.ask,
+        pod=event.pod,
+        candidates=tuple(candidate for _key, candidate in best),
+        reasons=tuple(sorted(run.reasons.items())),
+        nodes=len(state.nodes),
+    )
+
+
+class _DryRun:
+    """One dry run: the nodes in tie order, until there are candidates enough."""
+
+    def __init__(self, state: PlacementState, event: DryRunAsked) -> None:
+        self.state, self.event = state, event
+        self.wanted = compiled(state, event.sig)
+        self.priority = state.specs[event.sig].priority
+        self.held = nominations.held_against(state, self.priority, event.pod)
+        self.rows = state.kernel.resolvable_rows(state.table, self.wanted, self.held)
+        self.left = {one.budget: one.left for one in event.budgets}
+        self.taken = set(unpack(event.taken).tolist())
+        for one in state.nominations.values():
+            self.taken.update(one.victims)
+        self.reasons: dict[str, int] = {}
+        self.found: list[tuple[tuple[int, ...], Candidate]] = []
+
+    def search(self) -> None:
+        """Fill `found` and `reasons`."""
+        size = len(self.state.nodes)
+        enough = max(CANDIDATES_MIN, size * CANDIDATES_PERCENT // 100)
+        victims, leaving = self._victims()
+        without_violation = False
+        for row in self.rows.tolist():
+            node = self.state.table.node_id_at(row)
+            self._try_node(row, node, victims.get(node, []), leaving.get(node, []))
+            if self.found:
+                without_violation = without_violation or self.found[-1][1].violations == 0
+            if len(self.found) >= enough and without_violation:
+                break
+        self._count(NOT_HELPFUL, size - len(self.rows))
+
+    def _victims(self) -> tuple[dict[int, list[Victim]], dict[int, list[Victim]]]:
+        """By node: pods of lower priority, most important first, and those already leaving."""
+        ledger, state = self.state.ledger, self.state
+        chosen = np.flatnonzero(IS_VICTIM[ledger.kind])
+        candidates = np.zeros(int(ledger.node.max(initial=0)) + 2, np.bool_)
+        nodes = state.table.ids[self.rows]
+        candidates[nodes[nodes < len(candidates)]] = True
+        chosen = chosen[candidates[ledger.node[chosen]]]
+        ids = chosen + ledger.base
+        priorities = np.array(
+            [state.specs[sig].priority for sig in ledger.sig[chosen].tolist()], np.int64
+        )
+        order = np.lexsort((ids, ledger.start_ms[chosen], -priorities))
+        victims: dict[int, list[Victim]] = {}
+        leaving: dict[int, list[Victim]] = {}
+        for at in order.tolist():
+            row = int(chosen[at])
+            victim = Victim(
+                int(ids[at]),
+                int(ledger.sig[row]),
+                int(ledger.devices[row]),
+                int(priorities[at]),
+                int(ledger.start_ms[row]),
+            )
+            if victim.pod in self.taken:
+                leaving.setdefault(int(ledger.node[row]), []).append(victim)
+            elif victim.priority < self.priority:
+                victims.setdefault(int(ledger.node[row]), []).append(victim)
+        return victims, leaving
+
+    def _try_node(self, row: int, node: int, victims: list[Victim], leaving: list[Victim]) -> None:
+        if not victims:
+            self._count(NO_VICTIMS, 1)
+            return
+        scratch = OneNode(self.state.table, row)
+        for sig, mask in self.held.get(node, ()):
+            scratch.hold(sig, mask)
+        self._remove(scratch, leaving)
+        if scratch.fits(self.wanted):
+            # Who is leaving already makes room: nobody else has to go.
+            self._count(NO_VICTIMS, 1)
+            return
+        self._remove(scratch, victims)
+        if not scratch.fits(self.wanted):
+            for message in _messages(self.state, scratch, self.wanted):
+                self._count(message, 1)
+            return
+        chosen, violations = self._reprieve(scratch, victims)
+        self._add(node, chosen, violations)
+
+    def _remove(self, scratch: OneNode, pods: list[Victim]) -> None:
+        for pod in pods:
+            scratch.remove(compiled(self.state, pod.sig), pod.mask)
+
+    def _reprieve(self, scratch: OneNode, victims: list[Victim]) -> tuple[list[Victim], int]:
+        """Put back who fits; returns who does not, most important first, and how many of them are
+        beyond their budgets.
+        """
+        violating = self._violating(victims)
+        chosen: list[Victim] = []
+        violations = 0
+        for beyond in (True, False):
+            for victim in victims:
+                if (victim.pod in violating) is not beyond:
+                    continue
+                sig = compiled(self.state, victim.sig)
+                scratch.add(sig, victim.mask)
+                if not scratch.fits(self.wanted):
+                    scratch.remove(sig, victim.mask)
+                    chosen.append(victim)
+                    violations += beyond
+        chosen.sort(key=lambda one: (-one.priority, one.start_ms, one.pod))
+        return chosen, violations
+
+    def _violating(self, victims: list[Victim]) -> set[int]:
+        """Victims beyond what their budgets have left; a budget not mentioned has nothing left."""
+        left = dict(self.left)
+        ledger, more = self.state.ledger, self.state.budgets_more
+        violating: set[int] = set()
+        for victim in victims:
+            budget = int(ledger.budget[victim.pod - ledger.base])
+            if not budget:
+                continue
+            for one in (budget, *more.get(victim.pod, ())):
+                left[one] = left.get(one, 0) - 1
+                if left[one] < 0:
+                    violating.add(victim.pod)
+        return violating
+
+    def _add(self, node: int, chosen: list[Victim], violations: int) -> None:
+        highest = chosen[0].priority
+        earliest_ms = min(one.start_ms for one in chosen if one.priority == highest)
+        candidate = Candidate(
+            node=node,
+            victims=pack([one.pod for one in chosen]),
+            violations=violations,
+            highest=highest,
+            priority_sum=sum(one.priority + PRIORITY_BASE for one in chosen),
+            earliest_start_ms=earliest_ms,
+            generation=self.state.world,
+        )
+        key = (violations, highest, candidate.priority_sum, len(chosen), -earliest_ms)
+        self.found.append(((*key, len(self.found)), candidate))
+
+    def _count(self, message: str, nodes: int) -> None:
+        if nodes:
+            self.reasons[message] = self.reasons.get(message, 0) + nodes
+
+
+def _messages(state: PlacementState, scratch: OneNode, wanted: Signature) -> list[str]:
+    """Why the node does not take the pod even when everybody of lower priority has left."""
+    names = {FREE + at: name for name, at in sorted(state.table.resources.items())}
+    found = []
+    for column, amount in wanted.checks:
+        if scratch.values[column] < amount:
+            too_many = column == FREE + PODS_INDEX
+            text = f"Insufficient {names[column]}" if column in names else GPU_DEVICES.message
+            found.append("Too many pods" if too_many else text)
+    return found or [PORTS.message]
+
+
+def nominate(
+    state: PlacementState, event: NominateAsked, void: bool
+) -> Nominated | NominationStale:
+    """Re-validate the chosen candidate against what is true now."""
+    stale = NominationStale(state.shard, event.ask, event.pod)
+    if void or event.sig not in state.specs or event.shard != state.shard:
+        return stale
+    kind = state.ledger.kind_of(event.pod)
+    if IS_CHARGED[kind] or kind in (State.GONE, State.STRAY):
+        return stale
+    victims = unpack(event.victims)
+    if not len(victims) or not _still_there(state, event, victims):
+        return stale
+    fits, _mask = nominations.room_for(
+        state, event.pod, event.sig, event.node, set(victims.tolist())
+    )
+    if not fits:
+        return stale
+    return Nominated(state.shard, event.ask, event.pod, event.sig, event.node, event.victims)
+
+
+def _still_there(state: PlacementState, event: NominateAsked, victims: I64) -> bool:
+    """All victims run on the node, are of lower priority, and leave for nobody else."""
+    ledger = state.ledger
+    rows = ledger.rows(victims)
+    there = IS_VICTIM[ledger.kind[rows]] & (ledger.node[rows] == event.node)
+    if not there.all():
+        return False
+    priority = state.specs[event.sig].priority
+    if any(state.specs[sig].priority >= priority for sig in ledger.sig[rows].tolist()):
+        return False
+    return nominations.leaving_on(state, event.node).isdisjoint(victims.tolist())

@@ -1,0 +1,110 @@
+"""The state of one shard: what is true (dumped) and what is derived from it (rebuilt on load).
+
+True: configuration, nodes, signatures, the pod ledger, work to do, holds, nominations, refusals.
+Derived: the node table's sums, pods per priority and node, totals, the kernel's caches.
+"""
+
+from collections import deque
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from services.placement.core.config import Config
+from services.placement.core.ledger import Ledger
+from services.placement.core.todo import Todo
+from shared.framework.kernel import Kernel
+from shared.framework.signature import Signature
+from shared.framework.table import NodeTable
+from shared.machine.core import MachineState
+from shared.model.columns import I64
+from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING
+from shared.model.objects import Node, PodSpec
+
+SOURCES = (INGEST, QUEUEING, PERMIT, PREEMPTION, BINDING)
+TIE_SEED = 0
+
+
+class Nomination(Struct):
+    """Space promised to `pod` on `node`, charged in Filter with devices `mask`; `victims` are those
+    still there. `announced` = NominationReady was said; `lost` = why it must be given up.
+    """
+
+    ask: int
+    pod: int
+    sig: int
+    node: int
+    mask: int
+    victims: list[int]
+    announced: bool = False
+    lost: str = ""
+
+
+class Deferred(Struct):
+    """A dispatch of a pod that this shard still charges for an older decision."""
+
+    attempt: int
+    sig: int
+    urgent: bool
+
+
+class Totals(Struct):
+    """Capacity and use of the shard: cpu and gpu in milli, memory in bytes."""
+
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    gpu_milli: int = 0
+
+
+class PlacementState(MachineState):
+    """One shard."""
+
+    def __init__(self, shard: int) -> None:
+        """Before any event."""
+        super().__init__(SOURCES)
+        self.shard = shard
+        self.config = Config()
+        self.nodes: dict[int, Node] = {}
+        self.specs: dict[int, PodSpec] = {}
+        self.retired: set[int] = set()
+        self.last_sig = 0
+        self.ledger = Ledger()
+        self.budgets_more: dict[int, tuple[int, ...]] = {}
+        self.gone: deque[int] = deque()
+        self.todo = Todo()
+        self.deferred: dict[int, Deferred] = {}
+        self.failed: dict[int, None] = {}
+        self.holds: dict[tuple[int, int], I64] = {}
+        self.nominations: dict[int, Nomination] = {}
+        self.refused: set[int] = set()
+        self.better: set[int] = set()
+        self.digest: tuple[int, int, int, int] = (0, 0, 0, 0)
+        self.digest_ms = 0
+        self._init_derived()
+
+    def _init_derived(self) -> None:
+        self.table = NodeTable(TIE_SEED)
+        self.kernel = Kernel()
+        self.sigs: dict[int, Signature] = {}
+        self.sig_pods: dict[int, int] = {}
+        self.strays: dict[int, int] = {}
+        self.levels: dict[int, NDArray[np.int32]] = {}
+        self.capacity = Totals()
+        self.used = Totals()
+        self.nominated: dict[int, int] = {}
+        self.fit_checked: dict[int, tuple[int, ...]] = {}
+
+    @property
+    def world(self) -> int:
+        """Position of the world journal that this shard has applied."""
+        return self.cursors[INGEST].next
+
+    def free(self) -> tuple[int, int, int, int]:
+        """What a digest says now: nodes, free cpu (milli), memory (bytes), gpu (milli)."""
+        have, used = self.capacity, self.used
+        return (
+            len(self.nodes),
+            max(0, have.cpu_milli - used.cpu_milli),
+            max(0, have.memory_bytes - used.memory_bytes),
+            max(0, have.gpu_milli - used.gpu_milli),
+        )

@@ -1,0 +1,194 @@
+"""What a shard was asked for and has not answered yet: dispatches by priority, asks by arrival.
+
+Asks (gang offers and holds, dry runs, nominations) are few and somebody waits for each, so they go
+before dispatches. Nothing here decides; deciding reads the head and its events take it away.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from shared.events.permit import HoldAsked, OfferAsked
+from shared.events.preemption import DryRunAsked, NominateAsked
+from shared.model.columns import I64, pack, unpack
+
+Asked = OfferAsked | HoldAsked | DryRunAsked | NominateAsked
+Key = tuple[int, int, int]
+
+
+class Work:
+    """Pods of one dispatch that are not answered yet, in their order; `start` = the next one."""
+
+    __slots__ = ("attempt", "ids", "order", "priority", "sig", "start", "urgent")
+
+    def __init__(
+        self, attempt: int, sig: int, ids: I64, urgent: bool, priority: int, order: int
+    ) -> None:
+        """`order` counts arrivals in this shard and makes the key unique."""
+        self.attempt, self.sig, self.ids, self.start = attempt, sig, ids, 0
+        self.urgent, self.priority, self.order = urgent, priority, order
+
+    @property
+    def key(self) -> Key:
+        """Urgent first, then higher priority, then arrival."""
+        return (0 if self.urgent else 1, -self.priority, self.order)
+
+    def left(self) -> I64:
+        """Pods not answered yet."""
+        return self.ids[self.start :] if self.start else self.ids
+
+
+class Ask:
+    """One ask; `void` = its attempt was released before it was answered, so answer refused."""
+
+    __slots__ = ("event", "void")
+
+    def __init__(self, event: Asked, void: bool = False) -> None:
+        """`event` as it came."""
+        self.event, self.void = event, void
+
+    def sigs(self) -> list[int]:
+        """Signatures that must be known before this can be answered."""
+        if isinstance(self.event, OfferAsked | HoldAsked):
+            return [group.sig for group in self.event.members]
+        return [self.event.sig]
+
+
+class Todo:
+    """Both queues, and what waits for a signature that ingest's journal has not shown us yet."""
+
+    def __init__(self) -> None:
+        """Nothing to do."""
+        self.heap: list[tuple[Key, Work]] = []
+        self.asks: deque[Ask] = deque()
+        self.unknown: dict[int, list[Work | Ask]] = {}
+        self.arrivals = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.heap or self.asks)
+
+    def add(self, work: Work) -> None:
+        """Queue a dispatch of a known signature."""
+        heappush(self.heap, (work.key, work))
+
+    def head(self) -> Work:
+        """The dispatch whose turn it is."""
+        return self.heap[0][1]
+
+    def take(self, attempt: int, ids: bytes) -> Work:
+        """The head was answered for its first pods `ids`; it leaves when nothing is left."""
+        work = self.head()
+        count = len(ids) >> 3
+        stop = work.start + count
+        same = (
+            count > 0 and work.attempt == attempt and work.ids[work.start : stop].tobytes() == ids
+        )
+        assert same, (
+            f"attempt {attempt} answered out of turn: the head is attempt {work.attempt} "
+            f"(sig {work.sig}) with {len(work.left())} pods left"
+        )
+        work.start = stop
+        if stop == len(work.ids):
+            heappop(self.heap)
+        return work
+
+    def drop(self, ids: I64) -> None:
+        """These pods are no longer wanted here, wherever they wait."""
+        gone = np.sort(ids)
+        kept = [item for item in self.heap if _without(item[1], gone)]
+        if len(kept) != len(self.heap):
+            heapify(kept)
+            self.heap = kept
+        for sig, waiting in sorted(self.unknown.items()):
+            left = [one for one in waiting if isinstance(one, Ask) or _without(one, gone)]
+            if left:
+                self.unknown[sig] = left
+            else:
+                del self.unknown[sig]
+
+    def void(self, gang: int, attempt: int) -> None:
+        """The attempt was released: its asks not answered yet are to be refused."""
+        for ask in self._all_asks():
+            event = ask.event
+            if isinstance(event, OfferAsked | HoldAsked):
+                ask.void = ask.void or (event.gang, event.attempt) == (gang, attempt)
+
+    def void_nomination(self, ask_id: int) -> None:
+        """The nomination was cleared before it was made: answer stale."""
+        for ask in self._all_asks():
+            if isinstance(ask.event, NominateAsked) and ask.event.ask == ask_id:
+                ask.void = True
+
+    def queued(self) -> Iterator[I64]:
+        """Pods of every dispatch that waits here, dispatch by dispatch."""
+        for _key, work in self.heap:
+            yield work.left()
+        for _sig, waiting in sorted(self.unknown.items()):
+            yield from (one.left() for one in waiting if isinstance(one, Work))
+
+    def _all_asks(self) -> Iterator[Ask]:
+        yield from self.asks
+        for _sig, waiting in sorted(self.unknown.items()):
+            yield from (one for one in waiting if isinstance(one, Ask))
+
+    def dump(self) -> list[object]:
+        """Plain values, in the order of work."""
+        return [
+            self.arrivals,
+            [dump_work(work) for _key, work in sorted(self.heap, key=lambda item: item[0])],
+            [dump_ask(ask) for ask in self.asks],
+            [
+                [sig, [dump_work(o) if isinstance(o, Work) else dump_ask(o) for o in waiting]]
+                for sig, waiting in sorted(self.unknown.items())
+            ],
+        ]
+
+
+def _without(work: Work, gone: I64) -> bool:
+    """Take sorted ids out of a dispatch; False when nothing of it is left."""
+    left = work.left()
+    at = np.searchsorted(gone, left)
+    hit = gone[np.minimum(at, len(gone) - 1)] == left
+    if hit.any():
+        work.ids, work.start = left[~hit], 0
+    return len(work.ids) > work.start
+
+
+def dump_work(work: Work) -> list[object]:
+    """Plain values of one dispatch."""
+    fields = [work.attempt, work.sig, pack(work.left()), work.urgent, work.priority, work.order]
+    return ["work", *fields]
+
+
+def dump_ask(ask: Ask) -> list[object]:
+    """Plain values of one ask."""
+    return ["ask", ask.event, ask.void]
+
+
+def load_todo(body: list[Any]) -> Todo:
+    """Inverse of `Todo.dump`."""
+    arrivals, works, asks, unknown = body
+    todo = Todo()
+    todo.arrivals = arrivals
+    for one in works:
+        todo.add(_load_work(one))
+    todo.asks.extend(_load_ask(one) for one in asks)
+    for sig, waiting in unknown:
+        todo.unknown[sig] = [
+            _load_work(one) if one[0] == "work" else _load_ask(one) for one in waiting
+        ]
+    return todo
+
+
+def _load_work(body: list[Any]) -> Work:
+    _tag, attempt, sig, ids, urgent, priority, order = body
+    return Work(attempt, sig, unpack(ids), urgent, priority, order)
+
+
+def _load_ask(body: list[Any]) -> Ask:
+    _tag, event, void = body
+    return Ask(msgspec.convert(event, Asked), void)

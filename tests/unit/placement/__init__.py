@@ -1,0 +1,1 @@
+"""Placement: one shard, given events, then events."""
