@@ -1,0 +1,65 @@
+"""What is due in a simulated cluster: one heap and one timer on the running loop's clock."""
+
+import asyncio
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import Any
+
+
+class Agenda:
+    """Entries (what, argument) by due time, first come first served among equals."""
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        """`run` is called when something is due; it takes the entries with `pop_due`."""
+        self._run = run
+        self._heap: list[tuple[float, int, str, Any]] = []
+        self._count = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._start_s: float | None = None
+
+    def start(self) -> None:
+        """Time begins at 0 now."""
+        self._start_s = asyncio.get_running_loop().time()
+        self._set_timer()
+
+    def stop(self) -> None:
+        """Nothing comes due any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+        self._start_s = None
+
+    def now_s(self) -> float:
+        """Seconds since `start`, 0 before it."""
+        if self._start_s is None:
+            return 0.0
+        return asyncio.get_running_loop().time() - self._start_s
+
+    def loop_s(self) -> float:
+        """The running loop's own time, 0 before `start`."""
+        return 0.0 if self._start_s is None else asyncio.get_running_loop().time()
+
+    def add(self, due_s: float, what: str, argument: Any) -> None:
+        """Remember something for later."""
+        self._count += 1
+        heappush(self._heap, (due_s, self._count, what, argument))
+        if self._heap[0][1] == self._count:
+            self._set_timer()
+
+    def pop_due(self) -> list[tuple[str, Any]]:
+        """What is due now, in order; sets the timer for what is not."""
+        now_s = self.now_s() + 1e-9
+        due = []
+        while self._heap and self._heap[0][0] <= now_s:
+            _due_s, _count, what, argument = heappop(self._heap)
+            due.append((what, argument))
+        self._set_timer()
+        return due
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._start_s is not None and self._heap:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(self._start_s + self._heap[0][0], self._run)

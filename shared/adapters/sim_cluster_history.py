@@ -1,0 +1,46 @@
+"""The simulated cluster's own history: what really happened, for checkers that trust nobody."""
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+Kind = Literal[
+    "node",
+    "node-gone",
+    "budget",
+    "gang",
+    "create",
+    "bind",
+    "late-bind",
+    "foreign-bind",
+    "touch",
+    "evict",
+    "delete",
+]
+
+
+class Happened(NamedTuple):
+    """One change. `uid` is the object's (a gang's key), `node` a node's name where there is one;
+    `detail` is the gang's key for `create`, why for `delete`, the name for nodes and budgets.
+    """
+
+    revision: int
+    time_ms: int
+    kind: Kind
+    uid: str
+    node: str = ""
+    detail: str = ""
+
+
+def write_history(path: Path, history: list[Happened]) -> None:
+    """Replace the file."""
+    path.write_bytes(msgspec.msgpack.encode(history))
+
+
+def read_history(path: Path) -> list[Happened]:
+    """Raises ValueError naming the file when it is no history."""
+    try:
+        return msgspec.msgpack.decode(path.read_bytes(), type=list[Happened])
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{path}: not a cluster history: {error}") from error
