@@ -6,23 +6,27 @@ a result.
 
 import numpy as np
 
-from shared.framework.layout import I64, Held
-from shared.framework.local import HeldNode, local_rows, score_node
+from shared.framework.cache import RowCache, feasible_count, fresh_row, update
+from shared.framework.devices import pick_devices
+from shared.framework.layout import I16, I64, INFEASIBLE, Held
+from shared.framework.local import fits_rows
 from shared.framework.picks import Picks, Reasons
 from shared.framework.report import reasons, resolvable_rows
-from shared.framework.scratch import OneNode
+from shared.framework.scratch import one_node
 from shared.framework.signature import Signature
 from shared.framework.static import Static
+from shared.framework.sweep import Sweep
 from shared.framework.table import NodeTable
 
 CACHE_BYTES = 64 * 1024 * 1024
+FEW_ROWS = 10  # rows up to which asking one by one in Python is quicker than numpy's fixed cost
 
 
 class Kernel:
     """Score rows of one owner's signatures, bounded in bytes; one kernel may serve many tables."""
 
     def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
-        self.cache_bytes = cache_bytes
+        self.cache = RowCache(cache_bytes)
 
     def place(self, table: NodeTable, sig: Signature, k: int, held: Held | None = None) -> Picks:
         """Up to k pods, each on the node a single cycle would take after the picks before it.
@@ -30,61 +34,46 @@ class Kernel:
         `held`: nominations by node id that Filter must count for this signature (those of higher
         or equal priority, without the pod's own).
         """
-        trial = table.trial()
-        found: list[Picks] = []
-        for _ in range(k):
-            pick = self.place_naive(trial, sig, held)
-            if len(pick.rows) == 0:
-                break
-            trial.charge(sig, pick.rows, pick.masks)
-            found.append(pick)
-        if not found:
-            return self.place_naive(trial, sig, held)
-        return Picks(
-            np.concatenate([pick.rows for pick in found]),
-            np.concatenate([pick.totals for pick in found]),
-            np.concatenate([pick.masks for pick in found]),
-            found[0].feasible,
-            found[0].runner_up,
-        )
+        assert k >= 1
+        held = _held_here(table, held)
+        # A row of a signature that is asked for once is not worth its memory.
+        once = k == 1 and not sig.asked
+        sig.asked = True
+        static, local = self._row(table, sig, once)
+        if held:
+            local = _with_held(table, sig, static, local, held)
+        if k == 1 and static.class_of is None:
+            return _best_of_one_class(table, sig, static, local, held)
+        sweep = Sweep(table, sig, static, local, held)
+        runner_up = _runner_up(sweep.totals)
+        rows, totals, masks = sweep.run(k)
+        return Picks(rows, totals, masks, sweep.feasible, runner_up)
 
     def place_naive(self, table: NodeTable, sig: Signature, held: Held | None = None) -> Picks:
-        """One single cycle without any cache: the reference the rest is compared with."""
-        static = Static(table, sig.spec)
-        local = local_rows(table, sig, static, None)
-        for row in table.rows_of(held or ()).tolist():
-            if static.ok is None or static.ok[row]:
-                local[row] = HeldNode(table, row, held or {}).score(sig)
+        """One single cycle without any cache or shortcut: what the rest is compared with."""
+        held = _held_here(table, held)
+        static, local = fresh_row(table, sig)
+        if held:
+            local = _with_held(table, sig, static, local, held)
         feasible = local >= 0
         totals = static.totals(local, static.terms(static.counts(feasible)))
-        count = int(np.count_nonzero(feasible))
-        if count == 0:
-            return Picks(np.zeros(0, np.int64), totals[:0], np.zeros(0, np.int64), 0, -1)
+        if not feasible.any():
+            return _nothing()
         row = int(totals.argmax())
-        others = np.delete(totals, row)
-        node = HeldNode(table, row, held or {})
-        return Picks(
-            np.array([row], np.int64),
-            totals[row : row + 1],
-            np.array([node.pick_devices(sig)], np.int64),
-            count,
-            max(-1, int(others.max(initial=-1))),
-        )
+        mask = one_node(table, row, held).pick_devices(sig)
+        count = int(np.count_nonzero(feasible))
+        return _one(row, int(totals[row]), mask, count, _runner_up(totals))
 
     def feasible_any(
         self, table: NodeTable, sig: Signature, rows: I64, held: Held | None = None
     ) -> bool:
         """Whether one more pod fits on any of these rows."""
-        static = Static(table, sig.spec)
-        for row in rows.tolist():
-            if static.ok is not None and not static.ok[row]:
-                continue
-            if held and table.node_id_at(row) in held:
-                if HeldNode(table, row, held).score(sig) >= 0:
-                    return True
-            elif score_node(sig, OneNode(table, row)) >= 0:
-                return True
-        return False
+        static = self.cache.static(table.parent or table, sig)
+        if static.ok is not None:
+            rows = rows[static.ok[rows]]
+        if not held and len(rows) > FEW_ROWS:
+            return bool(fits_rows(table, sig, rows).any())
+        return any(one_node(table, row, held).fits(sig) for row in rows.tolist())
 
     def reasons(self, table: NodeTable, sig: Signature, held: Held | None = None) -> Reasons:
         """Why no node takes the pod, in kube-scheduler's words."""
@@ -93,3 +82,87 @@ class Kernel:
     def resolvable_rows(self, table: NodeTable, sig: Signature, held: Held | None = None) -> I64:
         """Rows, ascending, that refuse the pod and could take it if pods were removed."""
         return resolvable_rows(table, sig, held)
+
+    def _row(self, table: NodeTable, sig: Signature, once: bool) -> tuple[Static, I16]:
+        """Static part and local scores; not to be changed. A trial's row is its table's row with
+        the trial's changes on top, so trials neither fill the cache nor start from nothing.
+        """
+        base = table.parent or table
+        if once and self.cache.entry(base, sig) is None:
+            return fresh_row(table, sig)
+        static, local = self.cache.row(base, sig)
+        if table is base:
+            return static, local
+        assert table.forked_at == base.changes.position, "the table changed under its trial"
+        changed = table.changes.since(0)
+        if changed is None:
+            return fresh_row(table, sig)
+        local = local.copy()
+        update(local, table, sig, static, changed)
+        return static, local
+
+
+def _held_here(table: NodeTable, held: Held | None) -> Held | None:
+    """Nominations on nodes of this table, None when there are none."""
+    if not held:
+        return None
+    here = {node: pods for node, pods in held.items() if pods and table.row_of(node) is not None}
+    return here or None
+
+
+def _with_held(table: NodeTable, sig: Signature, static: Static, local: I16, held: Held) -> I16:
+    """A copy of a row with the nodes of nominations filtered once more."""
+    local = local.copy()
+    for row in table.rows_of(sorted(held)).tolist():
+        if local[row] >= 0 and not one_node(table, row, held).fits(sig):
+            local[row] = INFEASIBLE
+    return local
+
+
+def _best_of_one_class(
+    table: NodeTable, sig: Signature, static: Static, local: I16, held: Held | None
+) -> Picks:
+    """One pod where all nodes have the same class term: the first maximum of the row itself."""
+    row = int(local.argmax())
+    best = int(local[row])
+    if best < 0:
+        return _nothing()
+    count = feasible_count(local)
+    term = static.terms((count,))[0]
+    local[row] = INFEASIBLE
+    second = int(local.max())
+    local[row] = best
+    mask = 0
+    if sig.gpu_count:
+        if held:
+            mask = one_node(table, row, held).pick_devices(sig)
+        else:
+            mask = pick_devices(sig, table.gpu_free[row].tolist())
+    return _one(row, best + term, mask, count, second + term if second >= 0 else -1)
+
+
+def _runner_up(totals: I16) -> int:
+    """The best total beside the first best, -1 when there is none."""
+    if totals.size == 0:
+        return -1
+    row = int(totals.argmax())
+    best = totals[row]
+    totals[row] = INFEASIBLE
+    second = int(totals.max())
+    totals[row] = best
+    return max(second, -1)
+
+
+def _one(row: int, total: int, mask: int, feasible: int, runner_up: int) -> Picks:
+    return Picks(
+        np.array([row], np.int64),
+        np.array([total], np.int16),
+        np.array([mask], np.int64),
+        feasible,
+        runner_up,
+    )
+
+
+def _nothing() -> Picks:
+    none = np.zeros(0, np.int64)
+    return Picks(none, np.zeros(0, np.int16), none, 0, -1)

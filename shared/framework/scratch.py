@@ -7,8 +7,17 @@ microsecond, against twenty for numpy on a single row.
 from typing import TYPE_CHECKING
 
 from shared.framework.devices import devices_of, pick_devices
-from shared.framework.layout import DEVICE_MILLI, FREE, GPU_EMPTY, GPU_LARGEST, PODS_INDEX
+from shared.framework.layout import (
+    DEVICE_MILLI,
+    GPU_EMPTY,
+    GPU_LARGEST,
+    INFEASIBLE,
+    ROOM,
+    USED,
+    Held,
+)
 from shared.framework.ports import add, clashes
+from shared.framework.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED
 from shared.model.objects import HostPort
 
 if TYPE_CHECKING:
@@ -17,18 +26,35 @@ if TYPE_CHECKING:
 
 
 class OneNode:
-    """A private copy of one row's ledger. `values` are the table's columns of that row."""
+    """A private copy of one row's ledger; `values` are the table's columns of that row.
 
-    __slots__ = ("free_devices", "node_id", "ports", "row", "values")
+    For dry runs: pods go in and out, `fits` is the same rule as the kernel's. Static filters are
+    the caller's.
+    """
+
+    __slots__ = ("_devices", "_ports", "_table", "row", "values")
 
     def __init__(self, table: "NodeTable", row: int) -> None:
         self.row = row
-        self.node_id = int(table.ids[row])
         self.values: list[float] = table.cols[:, row].tolist()
-        self.free_devices: list[int] | None = None
-        if table.gpu_count[row]:
-            self.free_devices = table.gpu_free[row].tolist()
-        self.ports: dict[HostPort, int] = dict(table.ports.used(self.node_id))
+        self._table = table
+        # Most pods have neither devices nor ports, so these are read when first needed.
+        self._devices: list[int] | None = None
+        self._ports: dict[HostPort, int] | None = None
+
+    @property
+    def devices(self) -> list[int]:
+        """Milli free on each device."""
+        if self._devices is None:
+            self._devices = self._table.gpu_free[self.row].tolist()
+        return self._devices
+
+    @property
+    def ports(self) -> dict[HostPort, int]:
+        """Host ports in use."""
+        if self._ports is None:
+            self._ports = dict(self._table.ports.used(int(self._table.ids[self.row])))
+        return self._ports
 
     def fits(self, sig: "Signature") -> bool:
         """The dynamic filters (resources, pod count, devices, ports) for one more pod."""
@@ -40,34 +66,37 @@ class OneNode:
 
     def pick_devices(self, sig: "Signature") -> int:
         """Device mask the next pod would get; 0 for pods without GPUs."""
-        if not sig.gpu_count or self.free_devices is None:
-            return 0
-        return pick_devices(sig, self.free_devices)
+        return pick_devices(sig, self.devices) if sig.gpu_count else 0
+
+    def local_score(self, sig: "Signature") -> int:
+        """Sum of the node-local scores, INFEASIBLE where a dynamic filter refuses."""
+        return _scored(sig, self.values) if self.fits(sig) else INFEASIBLE
 
     def add(self, sig: "Signature", mask: int = 0) -> None:
         """One pod more, in what Filter and Score read."""
-        values = self.values
-        for column, amount in sig.score_delta:
-            values[column] += amount
-        self.hold(sig, mask)
+        self._score_part(sig, 1)
+        self._filter_part(sig, mask, 1)
 
     def remove(self, sig: "Signature", mask: int = 0) -> None:
         """One pod less."""
-        values = self.values
-        for column, amount in sig.score_delta:
-            values[column] -= amount
+        self._score_part(sig, -1)
         self._filter_part(sig, mask, -1)
 
     def hold(self, sig: "Signature", mask: int = 0) -> None:
         """One pod more for Filter alone: a nomination."""
         self._filter_part(sig, mask, 1)
 
+    def _score_part(self, sig: "Signature", sign: int) -> None:
+        values = self.values
+        for column, amount in sig.score_delta:
+            values[column] += amount * sign
+
     def _filter_part(self, sig: "Signature", mask: int, sign: int) -> None:
         values = self.values
         for column, amount in sig.filter_delta:
             values[column] += amount * sign
-        if mask and self.free_devices is not None:
-            free = self.free_devices
+        if mask:
+            free = self.devices
             for device in devices_of(mask):
                 free[device] -= sig.gpu_milli * sign
             values[GPU_LARGEST] = float(max(free))
@@ -75,7 +104,69 @@ class OneNode:
         if sig.ports:
             add(self.ports, sig.ports, sign)
 
-    @property
-    def pods_free(self) -> int:
-        """Pod slots left."""
-        return int(self.values[FREE + PODS_INDEX])
+
+def _scored(sig: "Signature", values: list[float]) -> int:
+    score = LEAST_ALLOCATED.score(sig, values)
+    if sig.best_effort:
+        return score
+    return score + BALANCED_ALLOCATION.score(sig, values)
+
+
+def one_node(table: "NodeTable", row: int, held: Held | None) -> OneNode:
+    """A node as Filter and Score see it, nominations held."""
+    node = OneNode(table, row)
+    if held:
+        for nominated, mask in held.get(int(table.ids[row]), ()):
+            node.hold(nominated, mask)
+    return node
+
+
+class BatchNode:
+    """A node while pods of one signature are put on it, one `take` each.
+
+    How many fit by amounts is known at the start, so that a pod costs four subtractions and a
+    score. `left` = 0 means that the next one does not fit.
+    """
+
+    __slots__ = ("_devices", "_sig", "_values", "left", "mask")
+
+    def __init__(self, sig: "Signature", node: OneNode, taken: int = 0) -> None:
+        self._sig = sig
+        self._values = values = node.values
+        self.left = min([int(values[column] // amount) for column, amount in sig.amount_checks])
+        self.mask = 0
+        if sig.gpu_count:
+            self._devices = node.devices
+            self.mask = pick_devices(sig, self._devices)
+        if taken:
+            self.left -= taken
+            for column, amount in sig.score_delta:
+                values[column] += amount * taken
+
+    def take(self) -> int:
+        """Put a pod on the node (its devices were `mask`); the local score of the next one."""
+        sig, values = self._sig, self._values
+        values[ROOM] -= sig.nonzero_cpu
+        values[ROOM + 1] -= sig.nonzero_memory
+        values[USED] += sig.cpu
+        values[USED + 1] += sig.memory
+        self.left -= 1
+        if not sig.linear:
+            self._take_more()
+        if self.left <= 0:
+            return INFEASIBLE
+        score = LEAST_ALLOCATED.score(sig, values)
+        if sig.best_effort:
+            return score
+        return score + BALANCED_ALLOCATION.score(sig, values)
+
+    def _take_more(self) -> None:
+        sig = self._sig
+        if sig.gpu_count:
+            for device in devices_of(self.mask):
+                self._devices[device] -= sig.gpu_milli
+            self.mask = pick_devices(sig, self._devices)
+            if not self.mask:
+                self.left = 0
+        if sig.ports:
+            self.left = 0  # the pod's own ports are in the way of its twin

@@ -16,7 +16,7 @@ from shared.framework.layout import (
     ROOM,
     USED,
 )
-from shared.framework.profile import COLUMN_FILTERS
+from shared.framework.profile import COLUMN_FILTERS, FIT
 from shared.framework.table import NodeTable
 from shared.model.objects import CPU, MEMORY, PODS, PodSpec
 
@@ -47,7 +47,12 @@ class Signature:
         self.best_effort = self.cpu == 0.0 and self.memory == 0.0
         self.amounts = self._amounts(table)
         self.gpu_milli, self.gpu_count = self._gpu()
+        self.whole_devices = self.gpu_milli >= DEVICE_MILLI  # empty devices, not a share of one
         self.checks = [check for plugin in COLUMN_FILTERS for check in plugin.checks(table, spec)]
+        self.amount_checks = FIT.checks(table, spec)
+        # Whether n pods change a node by n times one pod: no devices to choose, no ports.
+        self.linear = self.gpu_count == 0 and not self.ports
+        self.asked = False  # whether a kernel met it before; a hint for its cache, not state
         self.filter_delta = [(FREE + r, -amount) for r, amount in self.amounts]
         self.score_delta = [
             (ROOM, -self.nonzero_cpu),
@@ -55,16 +60,7 @@ class Signature:
             (USED, self.cpu),
             (USED + 1, self.memory),
         ]
-
-    @property
-    def whole_devices(self) -> bool:
-        """Whether the pod takes empty devices and not a share of one."""
-        return self.gpu_milli >= DEVICE_MILLI
-
-    @property
-    def linear(self) -> bool:
-        """Whether n pods change a node by n times one pod: no devices to choose, no ports."""
-        return self.gpu_count == 0 and not self.ports
+        self.delta = [*self.filter_delta, *self.score_delta]
 
     def _amounts(self, table: NodeTable) -> list[tuple[int, float]]:
         """(resource index, amount) of everything a pod takes: its requests and one pod slot."""

@@ -63,6 +63,7 @@ class NodeTable:
         self.changes = ChangeLog()
         self.static_version = 0  # rises when anything but amounts changes on any node
         self.parent: NodeTable | None = None
+        self.forked_at = 0  # of a trial: where its table's changes stood
         self._keys: list[TieKey] = []
         self._rows: dict[int, int] = {}
         self._taint_index: dict[TaintClass, int] = {}
@@ -292,9 +293,7 @@ class NodeTable:
 
     def _charge_one(self, sig: "Signature", row: int, sign: int) -> None:
         cols = self.cols
-        for column, amount in sig.filter_delta:
-            cols[column, row] += amount * sign
-        for column, amount in sig.score_delta:
+        for column, amount in sig.delta:
             cols[column, row] += amount * sign
 
     def _charge_many(self, sig: "Signature", rows: I64, sign: int) -> None:
@@ -302,7 +301,7 @@ class NodeTable:
         starts = np.flatnonzero(np.diff(rows, prepend=-1))
         counts = np.diff(starts, append=len(rows)) * float(sign)
         heads = rows[starts]
-        for column, amount in (*sig.filter_delta, *sig.score_delta):
+        for column, amount in sig.delta:
             if amount:
                 np.add.at(self.cols[column], heads, counts * amount)
 
@@ -315,6 +314,7 @@ class NodeTable:
 
         Valid until this table changes. Costs a copy of the ledger, not of the nodes.
         """
+        assert self.parent is None, "a trial of a trial"
         twin = NodeTable(self.seed)
         shared_parts = (
             *("ids", "nodes", "resources", "allocatable", "gpu_count", "taint_class"),
@@ -328,6 +328,7 @@ class NodeTable:
         twin.generation = self.generation.copy()
         twin.ports = self.ports.copy()
         twin.parent = self
+        twin.forked_at = self.changes.position
         return twin
 
 

@@ -1,0 +1,133 @@
+"""Score rows of signatures, kept up to date with a table's changes; least recently used go first.
+
+Not state: without it every answer is the same and takes longer. Stored are raw node-local scores
+only, never normalised or total ones: those depend on which nodes are feasible.
+"""
+
+import numpy as np
+
+from shared.framework.layout import I16, I64
+from shared.framework.local import local_rows
+from shared.framework.scratch import OneNode
+from shared.framework.signature import Signature
+from shared.framework.static import Static
+from shared.framework.table import NodeTable
+
+ENTRY_BYTES = 500  # what an entry costs beside its arrays
+SCALAR_ROWS_MAX = 10  # numpy's fixed cost for a rescore of any size is that of ten nodes in Python
+
+
+class Entry:
+    """What is known of one signature on one table. `local` is None until a row was wanted."""
+
+    __slots__ = ("bytes", "local", "position", "restarts", "static", "static_version", "table")
+
+    def __init__(self, table: NodeTable, sig: Signature) -> None:
+        self.table = table
+        self.local: I16 | None = None
+        self.position = 0
+        self._renew(sig)
+
+    def _renew(self, sig: Signature) -> None:
+        table = self.table
+        self.static = Static(table, sig.spec)
+        self.static_version = table.static_version
+        self.restarts = table.changes.restarts
+        self.local = None
+        self.bytes = ENTRY_BYTES + self.static.bytes
+
+    def current(self, sig: Signature) -> Static:
+        """Static part of the table as it is."""
+        table = self.table
+        stale = self.static_version != table.static_version
+        if stale or self.restarts != table.changes.restarts:
+            self._renew(sig)
+        return self.static
+
+    def row(self, sig: Signature) -> I16:
+        """Local scores of the table as it is, shape (n,). Read-only for the caller."""
+        static, table = self.current(sig), self.table
+        changed = None if self.local is None else table.changes.since(self.position)
+        if self.local is None or changed is None or 2 * len(changed) > table.size:
+            self.local = local_rows(table, sig, static, None)
+            self.bytes = ENTRY_BYTES + static.bytes + self.local.nbytes
+        elif len(changed):
+            update(self.local, table, sig, static, changed)
+        self.position = table.changes.position
+        return self.local
+
+
+def update(local: I16, table: NodeTable, sig: Signature, static: Static, rows: I64) -> None:
+    """Score these rows (repeats are harmless) of a row of local scores anew."""
+    if len(rows) > SCALAR_ROWS_MAX:
+        local[rows] = local_rows(table, sig, static, rows)
+        return
+    ok = static.ok
+    for row in rows.tolist():
+        if ok is None or ok[row]:
+            local[row] = OneNode(table, row).local_score(sig)
+
+
+class RowCache:
+    """Entries by signature, bounded in bytes."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.bytes = 0
+        # Keyed by the compiled signature itself, which belongs to one table. The order is that of
+        # use and decides only what is forgotten.
+        self._entries: dict[Signature, Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def entry(self, table: NodeTable, sig: Signature) -> Entry | None:
+        """The entry, as the most recently used one."""
+        entry = self._entries.pop(sig, None)
+        if entry is not None:
+            assert entry.table is table, f"signature {sig.sig_id} is compiled for another table"
+            self._entries[sig] = entry
+        return entry
+
+    def static(self, table: NodeTable, sig: Signature) -> Static:
+        """The static part, kept."""
+        entry = self.entry(table, sig)
+        if entry is None:
+            entry = self._add(table, sig)
+        before = entry.bytes
+        static = entry.current(sig)
+        self._account(entry.bytes - before)
+        return static
+
+    def row(self, table: NodeTable, sig: Signature) -> tuple[Static, I16]:
+        """The static part and the row of local scores, kept."""
+        entry = self.entry(table, sig)
+        if entry is None:
+            entry = self._add(table, sig)
+        before = entry.bytes
+        local = entry.row(sig)
+        if entry.bytes != before:
+            self._account(entry.bytes - before)
+        return entry.static, local
+
+    def _add(self, table: NodeTable, sig: Signature) -> Entry:
+        entry = self._entries[sig] = Entry(table, sig)
+        self._account(entry.bytes)
+        return entry
+
+    def _account(self, bytes_more: int) -> None:
+        self.bytes += bytes_more
+        while self.bytes > self.bytes_max and self._entries:
+            oldest = next(iter(self._entries))
+            self.bytes -= self._entries.pop(oldest).bytes
+
+
+def fresh_row(table: NodeTable, sig: Signature) -> tuple[Static, I16]:
+    """The same as a cache's row, computed and not kept."""
+    static = Static(table, sig.spec)
+    return static, local_rows(table, sig, static, None)
+
+
+def feasible_count(local: I16) -> int:
+    """Nodes that take one more pod."""
+    return int(np.count_nonzero(local >= 0))

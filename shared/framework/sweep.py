@@ -1,0 +1,258 @@
+"""k pods of one signature in one go, equal to k single cycles: the level sweep.
+
+A single cycle takes the first row (rows are in tie order) among those with the highest total.
+Suppose rows r1 < r2 < ... have it. Placing on r1 changes r1 alone. While r1's total stays at the
+level or rises, r1 is taken again; once it falls below, r2 is taken, and r1 cannot come back before
+the whole level is used up. So a level is `repeat(rows, counts)`, and the nodes of a level can be
+worked on side by side. This holds while class terms stand. Terms change only when a score class
+loses its last feasible node (a batch never makes a node feasible), and then the sweep starts over
+with new terms at exactly that pick.
+
+Two ways to work on a level:
+- narrow: in Python, node by node. Nodes a little below the level (a band) come along in a heap, so
+  that a level of one node does not cost a search through the row.
+- wide: in numpy, all nodes at once, one round for each pod that a node takes. For signatures whose
+  pods all change a node alike (no devices, no ports), and only when no class can run empty.
+"""
+
+from heapq import heapify, heappop, heapreplace
+
+import numpy as np
+
+from shared.framework.layout import F64, I16, I64, INFEASIBLE, Held
+from shared.framework.local import local_columns
+from shared.framework.scratch import BatchNode, one_node
+from shared.framework.signature import Signature
+from shared.framework.static import Static
+from shared.framework.table import NodeTable
+
+WIDE_MIN = 200  # nodes on a level from which numpy beats Python (loadtest/bench_kernel.py)
+BAND_FEW, BAND_MANY, BAND_SCORES_MAX = 16, 128, 64
+ROW_BITS = 32
+ROW_MASK = (1 << ROW_BITS) - 1
+
+
+class Sweep:
+    """One batch in progress. `totals` is the row of totals as it would be after the picks so far,
+    negative where a node is not feasible.
+    """
+
+    def __init__(
+        self, table: NodeTable, sig: Signature, static: Static, local: I16, held: Held | None
+    ) -> None:
+        self.table, self.sig, self.static, self.held = table, sig, static, held
+        self.left = 0
+        self._counts = static.counts(local >= 0)
+        self.feasible = sum(self._counts)
+        self.terms = static.terms(self._counts)
+        self.totals = static.totals(local, self.terms)
+        self._nodes: dict[int, BatchNode] = {}
+        self._taken: I64 | None = None  # pods by row that no BatchNode knows of
+        self._band = 2
+        self._rows: list[int] = []
+        self._row_totals: list[int] = []
+        self._masks: list[int] = []
+        self._parts: list[tuple[I64, I16]] = []
+
+    def run(self, k: int) -> tuple[I64, I16, I64]:
+        """Rows, totals and device masks of up to k picks."""
+        self.left = k
+        totals = self.totals
+        while self.left:
+            level = int(totals[totals.argmax()])
+            if level < 0:
+                break
+            rows = np.flatnonzero(totals == level)
+            if len(rows) >= WIDE_MIN and self._wide_allowed():
+                self._wide(rows[: self.left], level)
+            else:
+                self._narrow(rows, level)
+        self._close_part()
+        if len(self._parts) == 1:
+            rows, row_totals = self._parts[0]
+        elif self._parts:
+            rows = np.concatenate([part[0] for part in self._parts])
+            row_totals = np.concatenate([part[1] for part in self._parts])
+        else:
+            rows, row_totals = np.zeros(0, np.int64), np.zeros(0, np.int16)
+        if self.sig.gpu_count:
+            return rows, row_totals, np.array(self._masks, np.int64)
+        return rows, row_totals, np.zeros(len(rows), np.int64)
+
+    def _close_part(self) -> None:
+        if self._rows:
+            part = np.array(self._rows, np.int64), np.array(self._row_totals, np.int16)
+            self._parts.append(part)
+            self._rows, self._row_totals = [], []
+
+    def _term(self, row: int) -> int:
+        class_of = self.static.class_of
+        return self.terms[0 if class_of is None else int(class_of[row])]
+
+    # ------------------------------------------------------------------------------- narrow
+
+    def _narrow(self, rows: I64, level: int) -> None:
+        floor, heap = self._candidates(rows, level)
+        bound = (-floor << ROW_BITS) | ROW_MASK
+        while heap and self.left:
+            key = heap[0]
+            row, total = key & ROW_MASK, -(key >> ROW_BITS)
+            after = self._take_while_first(row, total, heap, bound)
+            self.totals[row] = after
+            if after < 0 and self._left_class(row):
+                return  # the totals of all rows have changed
+            if after >= floor:
+                heapreplace(heap, (-after << ROW_BITS) | row)
+            else:
+                heappop(heap)
+
+    def _candidates(self, rows: I64, level: int) -> tuple[int, list[int]]:
+        """The lowest total that this heap may serve, and the heap: keys in the order of picking.
+
+        A wide level comes alone, and no more of it than pods are left; else the band below it
+        comes along. The band's width follows how many nodes it held last time.
+        """
+        floor = level
+        if len(rows) < BAND_FEW and self._band:
+            floor = max(level - self._band, 0)
+            rows = np.flatnonzero(self.totals >= floor)
+            if len(rows) > BAND_MANY:
+                self._band //= 2
+            elif len(rows) < BAND_FEW:
+                self._band = min(2 * self._band, BAND_SCORES_MAX)
+            keys = (-self.totals[rows].astype(np.int64) << ROW_BITS) | rows
+            heap: list[int] = keys.tolist()
+            heapify(heap)
+            return floor, heap
+        self._band = max(self._band, 1)
+        keys = (-level << ROW_BITS) | rows[: self.left]
+        heap = keys.tolist()
+        return floor, heap
+
+    def _take_while_first(self, row: int, total: int, heap: list[int], bound: int) -> int:
+        """Put pods on the row as long as it comes first; its total afterwards."""
+        node = self._nodes.get(row)
+        if node is None:
+            node = self._nodes[row] = self._node(row)
+        # First = before the next in the heap, and not below what the heap may serve.
+        last = min(min(heap[1:3], default=bound), bound)
+        term = self._term(row)
+        left = self.left
+        rows, row_totals, gpu = self._rows, self._row_totals, self.sig.gpu_count
+        while True:
+            rows.append(row)
+            row_totals.append(total)
+            if gpu:
+                self._masks.append(node.mask)
+            left -= 1
+            total = node.take()
+            if total < 0:
+                break
+            total += term
+            if not left or ((-total << ROW_BITS) | row) > last:
+                break
+        self.left = left
+        return total
+
+    def _node(self, row: int) -> BatchNode:
+        taken = 0 if self._taken is None else int(self._taken[row])
+        return BatchNode(self.sig, one_node(self.table, row, self.held), taken)
+
+    def _left_class(self, row: int) -> bool:
+        """A node filled up: whether that changed class terms (and with them the totals)."""
+        class_of = self.static.class_of
+        if class_of is None:
+            return False
+        group = int(class_of[row])
+        self._counts[group] -= 1
+        if self._counts[group]:
+            return False
+        terms = self.static.terms(self._counts)
+        delta = np.array(terms, np.int16) - np.array(self.terms, np.int16)
+        if not delta.any():
+            return False
+        feasible = self.totals >= 0
+        self.totals[feasible] += delta[class_of[feasible]]
+        self.terms = terms
+        return True
+
+    # --------------------------------------------------------------------------------- wide
+
+    def _wide_allowed(self) -> bool:
+        if not self.sig.linear or self.held:
+            return False
+        if self.static.class_of is None:
+            return True
+        # A class with more nodes than pods are left cannot run empty.
+        return all(count == 0 or count > self.left for count in self._counts)
+
+    def _wide(self, rows: I64, level: int) -> None:
+        """All nodes of the level side by side. Each takes at least one pod, so at most `left` of
+        them matter; those behind the one that takes the last pod are dropped round by round.
+        """
+        taken_before = self._taken_so_far()
+        cols = self._columns(rows, taken_before[rows])
+        terms = self._terms_of(rows)
+        active = np.arange(len(rows))
+        total = np.full(len(rows), level, np.int16)
+        taken = np.zeros(len(rows), np.int64)
+        after = np.zeros(len(rows), np.int16)
+        rounds: list[tuple[I64, I16]] = []
+        while len(active):
+            rounds.append((active, total))
+            taken[active] += 1
+            self._add_pods(cols, 1.0)
+            total = local_columns(self.sig, cols) + terms[active]
+            after[active] = total
+            last = int(np.cumsum(taken).searchsorted(self.left))
+            stay = (total >= level) & (active <= last)
+            active, total, cols = active[stay], total[stay], cols[:, stay]
+        self._finish_wide(rows, taken, after, rounds, level)
+
+    def _finish_wide(
+        self, rows: I64, taken: I64, after: I16, rounds: list[tuple[I64, I16]], level: int
+    ) -> None:
+        picked = np.repeat(rows, taken)[: self.left]
+        row_totals = np.full(len(picked), level, np.int16)
+        if any(bool((total != level).any()) for _, total in rounds):
+            # A score may rise (a pod can balance a node), so what a pick scored is looked up.
+            order = np.concatenate([active for active, _ in rounds]).argsort(kind="stable")
+            row_totals = np.concatenate([total for _, total in rounds])[order][: self.left]
+        self._parts.append((picked, row_totals))
+        self.left -= len(picked)
+        if not self.left:
+            return  # the last node may hold pods too many here, and nobody will ask
+        assert self._taken is not None
+        self._taken[rows] += taken
+        self.totals[rows] = np.where(after < 0, np.int16(INFEASIBLE), after)
+        if self.static.class_of is not None:
+            for row in rows[after < 0].tolist():
+                changed = self._left_class(row)
+                assert not changed, "a class ran empty in a wide level"
+
+    def _taken_so_far(self) -> I64:
+        """Pods of this batch by row. Nodes kept in Python are forgotten: numpy goes on."""
+        if self._taken is None:
+            self._taken = np.zeros(self.table.size, np.int64)
+        first = len(self._parts)
+        self._close_part()
+        for rows, _ in self._parts[first:]:
+            np.add.at(self._taken, rows, 1)
+        self._nodes.clear()
+        return self._taken
+
+    def _columns(self, rows: I64, taken: I64) -> F64:
+        cols = self.table.cols.take(rows, axis=1)
+        self._add_pods(cols, taken)
+        return cols
+
+    def _add_pods(self, cols: F64, count: I64 | float) -> None:
+        for column, amount in self.sig.delta:
+            if amount:
+                cols[column] += amount * count
+
+    def _terms_of(self, rows: I64) -> I16:
+        class_of = self.static.class_of
+        if class_of is None:
+            return np.full(len(rows), self.terms[0], np.int16)
+        return np.array(self.terms, np.int16)[class_of[rows]]
