@@ -21,7 +21,7 @@ from shared.model.columns import I64
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING
 from shared.model.objects import Node, PodSpec
 
-SOURCES = (INGEST, QUEUEING, PERMIT, PREEMPTION, BINDING)
+SOURCES: tuple[str, ...] = (INGEST, QUEUEING, PERMIT, PREEMPTION, BINDING)
 TIE_SEED = 0
 
 

@@ -2,7 +2,7 @@
 
 from shared.events.binding import BindFailed, Bound
 from shared.events.placement import Improved, Refused, Released, Reserved
-from shared.model.columns import pack, unpack
+from shared.model.columns import pack
 from tests.unit.placement.shard import Shard, node, placed, refused, spec
 
 
@@ -105,7 +105,7 @@ def test_a_node_goes_with_its_charges_and_comes_back_as_another():
 def test_large_dispatches_are_worked_in_slices():
     shard = Shard(slice_units=100).nodes(1, node("a", pods=1000)).sig(1, spec(cpu=1, memory=1))
     events = shard.dispatch(1, *range(1, 101)).run()
-    assert [unpack(event.ids).size for event in events] == [40, 40, 20]
+    assert [len(placed([event])) for event in events] == [40, 40, 20]
     assert all(isinstance(event, Reserved) for event in events)
 
 
