@@ -137,6 +137,17 @@ async def test_of_two_writers_only_one_gets_a_position(store: Store):
         assert held == won
 
 
+async def test_writers_may_take_turns(store: Store):
+    clients = [await store.client(), await store.client()]
+    for position in range(6):
+        payload = b"record-%d" % position
+        assert await clients[position % 2].append(JOURNAL, position, payload) == position
+    expected = [(position, b"record-%d" % position) for position in range(6)]
+    for client in clients:
+        assert await read_all(client, 0) == expected
+        assert await client.read(JOURNAL, 5) == expected[5:]
+
+
 async def test_a_watch_calls_at_once_when_there_is_something(store: Store):
     writer, reader = await store.client(), await store.client()
     await fill(writer, 3)
