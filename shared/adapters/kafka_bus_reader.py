@@ -102,7 +102,7 @@ class KafkaReader:
             if start >= end:
                 if start == end and feed.next != start:
                     self._move(feed, start)  # ready for the next record
-                feed.caught_up = feed.next >= end
+                feed.caught_up = feed.next == end
                 return False
             if start != feed.next:
                 self._move(feed, start)
@@ -228,10 +228,12 @@ class KafkaReader:
         for partition in error.args[0]:
             feed = self._feeds[partition]
             first, end = await self._bounds(feed.journal)
-            if feed.next > end and feed.first != feed.next:
+            # A watch may stand past the end; what was reached or held must still be there.
+            reached = feed.caught_up or feed.first != feed.next
+            if feed.next > end and reached:
                 feed.error = BusCorrupt(
                     f"Kafka at {self._settings.bootstrap}: journal {feed.journal}: ends at {end}, "
-                    f"but held records up to {feed.next}; the broker lost acknowledged records"
+                    f"but went up to {feed.next} before; the broker lost acknowledged records"
                 )
             elif not first <= feed.next <= end:
                 self._move(feed, min(max(feed.next, first), end))

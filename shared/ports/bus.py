@@ -80,7 +80,8 @@ class Bus(Protocol):
     async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
         """Store a record; returns `expected` once it is durable there.
 
-        Raises WrongPosition, AppendUnknown; ValueError above RECORD_BYTES_MAX.
+        Raises WrongPosition, AppendUnknown; BusUnavailable when certainly nothing was sent;
+        ValueError above RECORD_BYTES_MAX.
         """
         ...
 

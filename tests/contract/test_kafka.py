@@ -9,7 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from shared.adapters.kafka_bus import KafkaBus
 from shared.adapters.kafka_bus_settings import KafkaSettings
 from shared.adapters.kafka_bus_topics import ensure_topics, topic_settings
-from shared.ports.bus import AppendUnknown, BusUnavailable, journal_name
+from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, journal_name
 from shared.testing.kafka_server import KafkaBroker, free_ports
 from tests.contract.stores import KafkaStore
 
@@ -62,6 +62,36 @@ async def test_a_killed_broker_comes_back_with_everything_acknowledged(
                 seen.extend(batch)
     assert seen[:50] == [(position, b"%d" % position) for position in range(50)]
     assert seen[landed] == (landed, b"after")
+
+
+async def recreate_topic(settings: KafkaSettings) -> None:
+    admin = AIOKafkaAdminClient(**settings.client_arguments())
+    await admin.start()
+    await admin.delete_topics([settings.topic("ingest")])
+    for _ in range(200):
+        if settings.topic("ingest") not in await admin.list_topics():
+            break
+        await asyncio.sleep(0.05)
+    await admin.close()
+    await ensure_topics(settings, {"ingest": 2})
+
+
+@pytest.mark.parametrize("read_up_to", [3, 5])
+async def test_records_that_the_broker_lost_are_missed(store: KafkaStore, read_up_to: int):
+    writer, reader = await store.client(), await store.client()
+    for position in range(5):
+        await writer.append(JOURNAL, position, b"x")
+    told = asyncio.Event()
+    reader.watch(JOURNAL, 0, told.set)
+    assert len(await reader.read(JOURNAL, 0)) == 5
+    assert len(await reader.read(JOURNAL, read_up_to)) == 5 - read_up_to
+    await told.wait()
+    told.clear()
+    await recreate_topic(store.settings)
+    async with asyncio.timeout(WAIT_S):
+        await told.wait()
+    with pytest.raises(BusCorrupt, match=r"ingest/0: ends at 0, but went up to 5 before"):
+        await reader.read(JOURNAL, read_up_to)
 
 
 async def test_a_client_that_starts_while_the_broker_is_away_says_so(broker: KafkaBroker):
