@@ -1,0 +1,151 @@
+"""Queueing's core: what is tried next, in which batch, at which shard; what waits, and why.
+
+A pod is in one of the states of `services.queueing.transitions`. Modules: `intake` (ingest's
+facts), `answers` (shards, binding), `gangs` and `members`, `preempting`, `own` (the effect of its
+own events), `deciding` (the step), `lanes` (priority index), `routing` (batch and shard).
+
+No wake-up is lost: `Sig.mask` has the shards whose *latest* answer about the signature is a
+refusal. Each shard's answers come in its own journal's order, so an improvement clears the bit
+exactly if it came after the refusal, whether pods were parked by then or still in flight. Pods
+sleep only while all bits are set (`check` holds it), and an improvement puts them on the wake list.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from services.queueing.core import answers, deciding, gangs, intake, moves, own, preempting
+from services.queueing.core.check import check
+from services.queueing.core.config import Config, parse_config
+from services.queueing.core.dump import dump, load
+from services.queueing.core.state import QueueingState
+from services.queueing.core.why import why
+from shared.events.base import Configured, Event
+from shared.events.binding import BindFailed, Bound
+from shared.events.ingest import (
+    GangGone,
+    GangSet,
+    PodsAssigned,
+    PodsGone,
+    PodsPending,
+    SignatureDefined,
+    SignatureRetired,
+)
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
+from shared.events.placement import (
+    Improved,
+    NominationLost,
+    NominationReady,
+    Refused,
+    Reserved,
+    ShardDigest,
+)
+from shared.events.preemption import PreemptionClosed, PreemptionOpened
+from shared.events.queueing import (
+    Activated,
+    Dispatched,
+    GangDispatched,
+    GangWaits,
+    LaneFreed,
+    LaneTaken,
+    Parked,
+    PreemptAsked,
+    Woken,
+)
+from shared.model.columns import unpack
+from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
+
+__all__ = ["Config", "QueueingCore", "QueueingState", "parse_config", "why"]
+
+SHARDS_MAX = 60  # shards are bits of one integer
+
+
+def _configured(state: QueueingState, event: Configured) -> None:
+    state.config = parse_config(event.config.get("queueing", {}))
+
+
+def _lane_freed(state: QueueingState, _event: LaneFreed) -> None:
+    state.lane.gang = state.lane.priority = state.lane.until_ms = 0
+
+
+# What is not listed concerns others (Nominated), or only tells a story.
+HANDLERS: dict[type[Event], Callable[[QueueingState, Any], None]] = {
+    Configured: _configured,
+    SignatureDefined: intake.defined,
+    SignatureRetired: intake.retired,
+    PodsPending: intake.pending,
+    PodsAssigned: lambda state, event: moves.finish(state, "bound", unpack(event.ids)),
+    PodsGone: lambda state, event: moves.finish(state, "gone", unpack(event.ids)),
+    GangSet: gangs.group_set,
+    GangGone: gangs.group_gone,
+    Reserved: answers.reserved,
+    Refused: answers.refused,
+    Improved: answers.improved,
+    ShardDigest: answers.digest,
+    NominationReady: preempting.ready,
+    NominationLost: preempting.lost,
+    GangCommitted: gangs.committed,
+    GangReleased: gangs.released,
+    GangTimedOut: gangs.gate_closed,
+    PreemptionOpened: preempting.opened,
+    PreemptionClosed: preempting.closed,
+    Bound: lambda state, event: answers.bound(state, unpack(event.ids)),
+    BindFailed: answers.bind_failed,
+    Dispatched: own.dispatched,
+    Parked: own.parked,
+    Woken: own.woken,
+    Activated: own.activated,
+    PreemptAsked: preempting.asked,
+    GangDispatched: gangs.dispatched,
+    GangWaits: gangs.said,
+    LaneTaken: gangs.lane_taken,
+    LaneFreed: _lane_freed,
+}
+
+
+class QueueingCore:
+    """The state machine; see the module's first lines."""
+
+    journal = QUEUEING
+
+    def __init__(self, placements: int) -> None:
+        """`placements` is the number of shards (fixed for an epoch)."""
+        assert 1 <= placements <= SHARDS_MAX
+        self.placements = placements
+        shards = (placement(shard) for shard in range(placements))
+        self.sources: tuple[str, ...] = (INGEST, *shards, PERMIT, PREEMPTION, BINDING)
+
+    def new(self) -> QueueingState:
+        """See Core.new."""
+        return QueueingState(self.sources, self.placements)
+
+    def evolve(self, state: QueueingState, event: Event) -> None:
+        """See Core.evolve."""
+        handler = HANDLERS.get(type(event))
+        if handler is not None:
+            handler(state, event)
+
+    def decide(self, state: QueueingState) -> Iterator[Event]:
+        """See Core.decide."""
+        return deciding.decide(state)
+
+    def due_ms(self, state: QueueingState) -> int | None:
+        """See Core.due_ms."""
+        return deciding.due_ms(state)
+
+    def effects(self, _state: QueueingState) -> Mapping[int, Event]:
+        """Queueing asks nothing of the outside."""
+        return {}
+
+    def dump(self, state: QueueingState) -> Any:
+        """See Core.dump."""
+        return dump(state)
+
+    def load(self, body: Any) -> QueueingState:
+        """See Core.load."""
+        state = self.new()
+        load(state, body)
+        return state
+
+    def check(self, state: QueueingState) -> None:
+        """See Core.check."""
+        check(state)

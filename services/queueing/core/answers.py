@@ -1,0 +1,138 @@
+"""What shards and binding answer: reserved, refused, improved, digests, bind outcomes.
+
+Answers for pods that stand elsewhere by now are ignored: facts overtake each other between
+journals, and each one finds the pods that it is still true for.
+"""
+
+import numpy as np
+
+from services.queueing.core import members, moves
+from services.queueing.core.state import Attempt, Left, QueueingState, Refusal, Sig
+from services.queueing.transitions import Pod
+from shared.events.binding import BindFailed
+from shared.events.placement import Improved, Refused, Reserved, ShardDigest
+from shared.model.columns import I64, unpack
+
+
+def reserved(state: QueueingState, event: Reserved) -> None:
+    """The shard has a node for these pods; their credits come back."""
+    attempt = state.attempts.get(event.attempt)
+    if attempt is None:
+        return
+    pods = state.pods
+    ids = unpack(event.ids)
+    if len(ids) == 1:
+        pod = int(ids[0])
+        row = pod - pods.base
+        if pods.state_of(pod) is not Pod.IN_FLIGHT or pods.attempt[row] != event.attempt:
+            return
+        state.answered(attempt, 1)
+        pods.move_one("reserved", row)
+        pods.attempt[row] = 0
+        if state.gangs:
+            members.count(state, slice(row, row + 1), running=1)
+        return
+    ids = pods.select(ids, Pod.IN_FLIGHT, event.attempt)
+    if not len(ids):
+        return
+    rows = pods.rows(ids)
+    state.answered(attempt, len(ids))
+    pods.move("reserved", ids, rows)
+    pods.attempt[rows] = 0
+    members.count(state, rows, running=1)
+
+
+def refused(state: QueueingState, event: Refused) -> None:
+    """The shard has none: it is not asked again for this signature before it improves."""
+    sig = state.sigs.get(event.sig)
+    if sig is not None:
+        sig.refusals[event.shard] = Refusal(
+            event.reasons, event.nodes, event.world, event.resolvable, event.preemptible
+        )
+        sig.note = ""
+        state.set_mask(sig, sig.mask | 1 << event.shard)
+    attempt = state.attempts.get(event.attempt)
+    if attempt is None:
+        return
+    pods = state.pods
+    ids = pods.select(unpack(event.ids), Pod.IN_FLIGHT, event.attempt)
+    if not len(ids):
+        return
+    state.answered(attempt, len(ids))
+    as_tried = pods.sig[pods.rows(ids)] == event.sig
+    changed = ids[~as_tried]
+    if len(changed):
+        moves.home(state, changed)
+    if sig is not None:
+        _leave_over(state, sig, attempt, ids[as_tried])
+
+
+def _leave_over(state: QueueingState, sig: Sig, attempt: Attempt, ids: I64) -> None:
+    if not len(ids):
+        return
+    state.pods.move("refused", ids, state.pods.rows(ids))
+    left = sig.left.get(attempt.attempt)
+    if left is None:
+        left = Left(attempt.tried | 1 << attempt.shard, attempt.rounds)
+        sig.left[attempt.attempt] = left
+        state.enlist_left(sig, attempt.attempt, left)
+    left.ids.frombytes(ids.tobytes())
+    left.live += len(ids)
+
+
+def improved(state: QueueingState, event: Improved) -> None:
+    """The shard takes back its refusals: leftovers and parked pods may go there again."""
+    for number in unpack(event.sigs).tolist():
+        sig = state.sigs.get(number)
+        if sig is not None:
+            state.set_mask(sig, sig.mask & ~(1 << event.shard))
+            members.improved(state, number)
+
+
+def digest(state: QueueingState, event: ShardDigest) -> None:
+    """Free amounts for routing. Refusals that counted another number of nodes are stale."""
+    shard = state.shards[event.shard]
+    shard.free_cpu_milli = event.free_cpu_milli
+    shard.free_memory_bytes = event.free_memory_bytes
+    shard.free_gpu_milli = event.free_gpu_milli
+    if shard.nodes == event.nodes:
+        return
+    shard.nodes = event.nodes
+    for number in sorted(state.sigs):
+        sig = state.sigs[number]
+        refusal = sig.refusals.get(event.shard)
+        if refusal is not None and refusal.nodes != event.nodes:
+            state.set_mask(sig, sig.mask & ~(1 << event.shard))
+    for number in sorted(state.gangs):
+        gang = state.gangs[number]
+        if gang.sigs and not gang.committed:
+            gang.improved = True
+            members.touch(state, gang)
+
+
+def bound(state: QueueingState, ids: I64) -> None:
+    """Definitely on their nodes."""
+    state.rate.add(state.now_ms, len(ids))
+    pods = state.pods
+    if len(ids) == 1 and not state.gangs:
+        pod = int(ids[0])
+        if pods.state_of(pod) is Pod.RESERVED:
+            pods.move_one("bound", pod - pods.base)
+            return
+    moves.finish(state, "bound", ids)
+
+
+def bind_failed(state: QueueingState, event: BindFailed) -> None:
+    """Definitely not on their nodes by us: gone, on foreign nodes, or to be tried again."""
+    ids = unpack(event.ids)
+    if event.reason == "gone":
+        moves.finish(state, "gone", ids)
+        return
+    if event.reason == "foreign":
+        moves.finish(state, "bound", ids)
+        return
+    pods = state.pods
+    for code in (Pod.RESERVED, Pod.IN_FLIGHT, Pod.TRYING):
+        found = pods.select(ids, code)
+        if len(found):
+            moves.back_off(state, np.sort(found))

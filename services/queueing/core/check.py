@@ -1,0 +1,54 @@
+"""Invariants that are too dear for every step: every counter and index against the pods."""
+
+import numpy as np
+
+from services.queueing.core.pods import STATES
+from services.queueing.core.state import QueueingState, Sig
+from services.queueing.transitions import Pod
+
+
+def check(state: QueueingState) -> None:
+    """See Core.check."""
+    pods = state.pods
+    codes = pods.state[: pods.top - pods.base]
+    counts = np.bincount(codes, minlength=STATES).tolist()
+    assert counts[1 : Pod.BOUND] == pods.counts[1 : Pod.BOUND], "counts of pods by state"
+    for number in sorted(state.sigs):
+        _check_sig(state, state.sigs[number])
+    _check_attempts(state)
+    for until_ms, bucket in state.backoff.items():
+        ids = pods.in_state(Pod.BACKOFF)
+        there = np.count_nonzero(pods.until_ms[ids - pods.base] == until_ms)
+        assert there == bucket.live, f"pods in backoff until {until_ms}"
+    for number in sorted(state.gangs):
+        gang = state.gangs[number]
+        mine = codes[pods.gang[: len(codes)] == number]
+        assert gang.waiting == np.count_nonzero(mine == Pod.WAITING), f"gang {number} waiting"
+        assert gang.attempt or not np.count_nonzero(mine == Pod.TRYING), f"gang {number} trying"
+    assert sorted(state.nominated) == pods.in_state(Pod.NOMINATED).tolist(), "nominated"
+
+
+def _check_sig(state: QueueingState, sig: Sig) -> None:
+    pods = state.pods
+    used = pods.top - pods.base
+    codes = pods.state[:used][pods.sig[:used] == sig.sig]
+    assert sig.fifo.live == np.count_nonzero(codes == Pod.READY), f"signature {sig.sig} ready"
+    parked = np.count_nonzero(codes == Pod.PARKED)
+    assert sig.parked_live == parked, f"signature {sig.sig} parked"
+    left = sum(left.live for left in sig.left.values())
+    assert left == np.count_nonzero(codes == Pod.LEFT), f"signature {sig.sig} leftovers"
+    # No lost wake-up: whoever is parked is refused by every shard, or is about to be woken.
+    refused = sig.mask == state.all_mask
+    assert not parked or refused or sig.sig in state.wake, f"signature {sig.sig} sleeps"
+
+
+def _check_attempts(state: QueueingState) -> None:
+    pods = state.pods
+    flying = pods.attempt[pods.in_state(Pod.IN_FLIGHT) - pods.base]
+    for number, attempt in state.attempts.items():
+        assert attempt.open == np.count_nonzero(flying == number) > 0, f"attempt {number} open"
+    for number, shard in enumerate(state.shards):
+        mine = [attempt for attempt in state.attempts.values() if attempt.shard == number]
+        assert shard.open == sum(attempt.open for attempt in mine), f"shard {number} open"
+        units = sum(attempt.open + attempt.fixed for attempt in mine)
+        assert shard.units == units, f"shard {number}: {shard.units} credits taken, owed {units}"

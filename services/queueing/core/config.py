@@ -1,0 +1,63 @@
+"""Queueing's options, their defaults and bounds, and the table of work units; nothing else."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+URGENT_ROUNDS_MAX = 3  # times the leftovers of one try start over because a shard improved
+ASKS_OPEN_MAX = 64  # preemptions under way in all
+GANGS_OPEN_MAX = 32  # gang attempts under way in all
+LANE_MS = 2_000  # how long a gang may have the lane
+LANE_AFTER_FAILURES = 2  # failed attempts after which a gang asks for the lane
+STEP_EVENTS_MAX = 512  # decided in one step
+STEP_PODS_MAX = 32_768  # moved in one step, give or take one event
+SPREAD_PODS_MIN = 64  # smaller batches are not spread over shards
+ATTEMPTS_MAX = 32_000  # refusals counted per pod (int16)
+
+# Work units are microseconds of a shard's time.
+UNITS_NEW_SIGNATURE = 60
+UNITS_NODES_DIVISOR = 50
+UNITS_DISPATCH_MIN = 30
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`max_batch` 0 = unlimited, 1 = one pod per dispatch; `unbound_max` is the least number of
+    reserved pods without a bind that stops dispatching (one second of the bind rate if higher).
+    """
+
+    max_batch: int = 0
+    credit_units: int = 20_000
+    reorder_window_ms: int = 500
+    strict_order: bool = False
+    backoff_initial_ms: int = 1_000
+    backoff_max_ms: int = 10_000
+    unschedulable_max_ms: int = 300_000
+    unbound_max: int = 32_768
+    preemption: bool = True
+
+
+LEAST = {"credit_units": 1, "unschedulable_max_ms": 1, "unbound_max": 1}
+
+
+def parse_config(options: dict[str, Any]) -> Config:
+    """Raises ValueError naming the option and the rule it breaks."""
+    for name in options:
+        if name not in Config.__struct_fields__:
+            raise ValueError(f"queueing.{name}: unknown option")
+    try:
+        config = msgspec.convert(options, Config)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"queueing: {error}") from error
+    for name in Config.__struct_fields__:
+        least = LEAST.get(name, 0)
+        if getattr(config, name) < least:
+            raise ValueError(f"queueing.{name}: must be at least {least}")
+    return config
+
+
+def backoff_ms(config: Config, refusals: int) -> int:
+    """kube-scheduler's backoff: initial * 2^(n-1), at most max; 0 for pods never refused."""
+    if refusals <= 0 or config.backoff_max_ms == 0:
+        return 0
+    return min(config.backoff_initial_ms << min(refusals - 1, 30), config.backoff_max_ms)

@@ -1,0 +1,234 @@
+"""What queueing decides in a step: gangs' messages, wake-ups, parking, dispatch, asks, in order.
+
+Every generator looks for work in the state until there is none, and each event it yields takes its
+work out of the state before it looks again. A step is bounded; `due_ms` says whether work is left.
+"""
+
+from collections.abc import Iterator
+from heapq import heappop
+
+import numpy as np
+
+from services.queueing.core import gangs, preempting
+from services.queueing.core.config import (
+    GANGS_OPEN_MAX,
+    LANE_AFTER_FAILURES,
+    LANE_MS,
+    STEP_EVENTS_MAX,
+    STEP_PODS_MAX,
+)
+from services.queueing.core.lanes import next_single, top
+from services.queueing.core.members import members_in
+from services.queueing.core.messages import gang_message, parked_message
+from services.queueing.core.own import FLUSH, IMPROVED, parked_ids
+from services.queueing.core.routing import dispatch, left_ids
+from services.queueing.core.state import Entry, Gang, QueueingState, Sig, by_number
+from services.queueing.transitions import Pod
+from shared.events.base import Event
+from shared.events.queueing import (
+    Activated,
+    Dispatched,
+    GangWaits,
+    LaneFreed,
+    LaneTaken,
+    Parked,
+    Woken,
+)
+from shared.model.columns import pack, size
+
+Single = tuple[Entry, int]
+
+
+def decide(state: QueueingState) -> Iterator[Event]:
+    """The step's events; stops early when it has done enough for one step."""
+    pods = 0
+    for events, event in enumerate(_all(state), start=1):
+        yield event
+        if isinstance(event, Dispatched | Parked | Woken | Activated):
+            pods += size(event.ids)
+        if events >= STEP_EVENTS_MAX or pods >= STEP_PODS_MAX:
+            return
+
+
+def _all(state: QueueingState) -> Iterator[Event]:
+    yield from _gang_messages(state)
+    if lane_over(state):
+        yield LaneFreed(state.lane.gang)
+    yield from _closed_asks(state)
+    yield from _wakes(state)
+    yield from _timers(state)
+    yield from _nominated(state)
+    yield from _dispatches(state)
+    while (ask := preempting.next_ask(state)) is not None:
+        yield ask
+    if idle(state):
+        until_ms = next_backoff_ms(state)
+        if until_ms is not None:
+            yield _activation(state, until_ms)
+            yield from _dispatches(state)
+
+
+def due_ms(state: QueueingState) -> int | None:
+    """When there is something to decide without new input."""
+    work = state.say or state.closed or state.wake or state.nominated or lane_over(state)
+    if work or _parkable(state) is not None or _next(state) is not None:
+        return state.now_ms
+    if preempting.next_ask(state) is not None:
+        return state.now_ms
+    backoff_ms = next_backoff_ms(state)
+    if backoff_ms is not None and idle(state):
+        return state.now_ms
+    times = [backoff_ms, _next_flush_ms(state), gangs.next_timer_ms(state)]
+    if state.lane.gang:
+        times.append(state.lane.until_ms)
+    return min((at_ms for at_ms in times if at_ms is not None), default=None)
+
+
+# ---------------------------------------------------------- waking and parking
+
+
+def _gang_messages(state: QueueingState) -> Iterator[Event]:
+    for number in sorted(state.say):
+        gang = state.gangs[number]
+        message = gang_message(gang)
+        yield GangWaits(number, message)
+        if message and message == gang.verdict:
+            ids = members_in(state, gang, Pod.WAITING)
+            for sig, part in by_number(state.pods.sig[state.pods.rows(ids)].astype(np.int64)):
+                yield Parked(sig, pack(ids[part]), message)
+
+
+def _closed_asks(state: QueueingState) -> Iterator[Event]:
+    for pod in sorted(state.closed):
+        sig = state.sigs[state.asks[pod].sig]
+        yield Parked(sig.sig, pack([pod]), parked_message(sig, state.config))
+
+
+def _wakes(state: QueueingState) -> Iterator[Event]:
+    for number in sorted(state.wake):
+        yield from _wake(state, state.sigs[number], IMPROVED)
+
+
+def _wake(state: QueueingState, sig: Sig, reason: str) -> Iterator[Event]:
+    """All parked pods of a signature: to the queue, or into what is left of their backoff."""
+    ids = parked_ids(state, sig)
+    until_ms = state.pods.until_ms[state.pods.rows(ids)]
+    late = until_ms > state.now_ms
+    if not bool(late.all()):
+        yield Woken(sig.sig, ids[~late].tobytes(), reason=reason)
+    if bool(late.any()):
+        yield Woken(sig.sig, ids[late].tobytes(), until_ms[late].tobytes(), reason)
+
+
+def _timers(state: QueueingState) -> Iterator[Event]:
+    while (at_ms := _next_flush_ms(state)) is not None and at_ms <= state.now_ms:
+        yield from _wake(state, state.sigs[state.flushes[0][1]], FLUSH)
+    while (at_ms := next_backoff_ms(state)) is not None and at_ms <= state.now_ms:
+        yield _activation(state, at_ms)
+
+
+def _next_flush_ms(state: QueueingState) -> int | None:
+    heap = state.flushes
+    while heap:
+        sig = state.sigs.get(heap[0][1])
+        if sig is not None and sig.flush_ms == heap[0][0]:
+            return heap[0][0]
+        heappop(heap)
+    return None
+
+
+def next_backoff_ms(state: QueueingState) -> int | None:
+    """When the first backoff ends."""
+    while state.backoff_ends:
+        if state.backoff_ends[0] in state.backoff:
+            return state.backoff_ends[0]
+        heappop(state.backoff_ends)
+    return None
+
+
+def _activation(state: QueueingState, until_ms: int) -> Activated:
+    pods, bucket = state.pods, state.backoff[until_ms]
+    ids = pods.known(np.unique(np.frombuffer(bucket.ids, np.int64).copy()))
+    rows = ids - pods.base
+    ids = ids[(pods.state[rows] == Pod.BACKOFF) & (pods.until_ms[rows] == until_ms)]
+    assert len(ids) == bucket.live, f"backoff until {until_ms}"
+    return Activated(ids.tobytes())
+
+
+# ------------------------------------------------------------------- dispatch
+
+
+def idle(state: QueueingState) -> bool:
+    """Whether nothing is being tried: then backoff is cut short (kube's PopFromBackoffQ)."""
+    counts = state.pods.counts
+    active = counts[Pod.READY] or counts[Pod.LEFT] or counts[Pod.NOMINATED]
+    return not (active or state.attempts or state.trying or state.blocked())
+
+
+def lane_over(state: QueueingState) -> bool:
+    """Whether the gang that has the lane got its answer, or has had its time."""
+    if not state.lane.gang:
+        return False
+    gang = state.gangs.get(state.lane.gang)
+    return gang is None or not gang.attempt or state.lane.until_ms <= state.now_ms
+
+
+def _nominated(state: QueueingState) -> Iterator[Event]:
+    """Preemptors with freed space go before everything: the space waits for nobody else."""
+    for pod in sorted(state.nominated):
+        sig = int(state.pods.sig[pod - state.pods.base])
+        shard = state.nominated[pod]
+        yield Dispatched(state.next_attempt, shard, sig, pack([pod]), urgent=True)
+
+
+def _parkable(state: QueueingState) -> Entry | None:
+    return top(state, state.all_mask)
+
+
+def _dispatches(state: QueueingState) -> Iterator[Event]:
+    while True:
+        while (entry := _parkable(state)) is not None:
+            sig = state.sigs[entry[3]]
+            if entry[1] == 0:
+                ids = left_ids(state, sig, entry[2], sig.left[entry[2]])
+            else:
+                ids = sig.fifo.oldest(state.pods, sig.fifo.live)[0]
+            yield Parked(sig.sig, ids.tobytes(), parked_message(sig, state.config))
+        chosen = _next(state)
+        if chosen is None:
+            return
+        if isinstance(chosen, Gang):
+            yield from _gang(state, chosen)
+        else:
+            yield dispatch(state, *chosen)
+
+
+def _gang(state: QueueingState, gang: Gang) -> Iterator[Event]:
+    if gang.failures >= LANE_AFTER_FAILURES and not state.lane.gang:
+        yield LaneTaken(gang.gang, state.now_ms + LANE_MS)
+    yield gangs.dispatch(state, gang)
+
+
+def _next(state: QueueingState) -> Gang | Single | None:
+    """What is tried next: priority first, then leftovers, then age. None while everything that is
+    ready waits for credits, binds or a gang that has the lane.
+    """
+    counts = state.pods.counts
+    if not (counts[Pod.READY] or counts[Pod.LEFT] or counts[Pod.WAITING]) or state.blocked():
+        return None
+    single = next_single(state, state.free_mask())
+    if single is not None and _held_up(state, -single[0][0]):
+        single = None
+    if not counts[Pod.WAITING] or len(state.trying) >= GANGS_OPEN_MAX:
+        return single
+    gang = gangs.first_ready(state)
+    if gang is None or (gang.gang != state.lane.gang and _held_up(state, gang.priority)):
+        return single
+    if single is None or (-gang.priority, 1, gang.seq) < single[0][:3]:
+        return gang
+    return single
+
+
+def _held_up(state: QueueingState, priority: int) -> bool:
+    """Whether a gang that has the lane goes before this priority."""
+    return bool(state.lane.gang) and priority <= state.lane.priority

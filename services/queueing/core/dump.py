@@ -1,0 +1,226 @@
+"""The state as plain values and back. Indexes are left out: they are made again from the pods.
+
+Pods whose story is over and that lie below the first open one are left out too; of the others
+only that they are over is kept.
+"""
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from services.queueing.core import members
+from services.queueing.core.config import Config
+from services.queueing.core.pods import COLUMNS, STATES, Pods
+from services.queueing.core.preempting import lives
+from services.queueing.core.state import (
+    Ask,
+    Attempt,
+    Bucket,
+    Gang,
+    Left,
+    QueueingState,
+    Refusal,
+    Sig,
+    by_number,
+)
+from services.queueing.transitions import Pod
+
+SIG_FIELDS = (
+    *("sig", "priority", "never_preempts", "cpu_milli", "memory_bytes", "gpu_milli"),
+    *("mask", "sent", "note", "flush_ms"),
+)
+SHARD_FIELDS = ("nodes", "free_cpu_milli", "free_memory_bytes", "free_gpu_milli")
+ATTEMPT_FIELDS = ("attempt", "shard", "sig", "fixed", "tried", "rounds")
+GANG_FIELDS = (
+    *("gang", "seq", "key", "exists", "committed", "improved", "min_count", "version"),
+    *("timeout_ms", "attempt", "failures", "failed_ms", "until_ms", "priority", "message"),
+    *("verdict", "running"),
+)
+LANE_FIELDS = ("gang", "priority", "until_ms")
+RATE_FIELDS = ("since_ms", "count", "last")
+
+
+def _fields(record: Any, names: tuple[str, ...]) -> list[Any]:
+    return [getattr(record, name) for name in names]
+
+
+def _fill(record: Any, names: tuple[str, ...], values: list[Any]) -> None:
+    for name, value in zip(names, values, strict=True):
+        setattr(record, name, value)
+
+
+def dump(state: QueueingState) -> dict[str, Any]:
+    """See Core.dump."""
+    return {
+        "config": msgspec.to_builtins(state.config),
+        "numbers": [state.next_attempt, state.next_seq],
+        "pods": _dump_pods(state.pods),
+        "sigs": [_dump_sig(state.sigs[sig]) for sig in sorted(state.sigs)],
+        "shards": [_fields(shard, SHARD_FIELDS) for shard in state.shards],
+        "attempts": [
+            _fields(state.attempts[attempt], ATTEMPT_FIELDS) for attempt in sorted(state.attempts)
+        ],
+        "gangs": [
+            [*_fields(state.gangs[gang], GANG_FIELDS), list(state.gangs[gang].sigs)]
+            for gang in sorted(state.gangs)
+        ],
+        "asks": [
+            [pod, state.asks[pod].sig, state.asks[pod].ended]
+            for pod in sorted(state.asks)
+            if lives(state, pod)
+        ],
+        "nominated": [[pod, state.nominated[pod]] for pod in sorted(state.nominated)],
+        "closed": sorted(state.closed),
+        "lane": _fields(state.lane, LANE_FIELDS),
+        "rate": _fields(state.rate, RATE_FIELDS),
+    }
+
+
+def _open_rows(codes: "np.ndarray[Any, np.dtype[np.int8]]") -> "np.ndarray[Any, Any]":
+    return np.flatnonzero((codes != Pod.UNKNOWN) & (codes < Pod.BOUND))
+
+
+def _dump_pods(pods: Pods) -> list[Any]:
+    first, stop = pods.settled(), pods.top - pods.base
+    codes = pods.state[first:stop]
+    rows = _open_rows(codes)
+    columns = [
+        getattr(pods, name)[first:stop][rows].tobytes() for name in COLUMNS if name != "state"
+    ]
+    return [pods.base + first, pods.top, codes.tobytes(), *columns]
+
+
+def _dump_sig(sig: Sig) -> list[Any]:
+    refusals = [
+        [shard, [list(pair) for pair in refusal.reasons], *_fields(refusal, REFUSAL_NUMBERS)]
+        for shard, refusal in sorted(sig.refusals.items())
+    ]
+    left = [[key, sig.left[key].tried, sig.left[key].rounds] for key in sorted(sig.left)]
+    return [*_fields(sig, SIG_FIELDS), refusals, left]
+
+
+REFUSAL_NUMBERS = ("nodes", "world", "resolvable", "preemptible")
+
+
+def load(state: QueueingState, body: Any) -> None:
+    """Fill a new state. See Core.load."""
+    state.config = msgspec.convert(body["config"], Config)
+    state.next_attempt, state.next_seq = body["numbers"]
+    state.pods = _load_pods(body["pods"])
+    for values in body["sigs"]:
+        _load_sig(state, values)
+    for shard, values in zip(state.shards, body["shards"], strict=True):
+        _fill(shard, SHARD_FIELDS, values)
+    for values in body["attempts"]:
+        attempt = Attempt(0, 0, 0, 0)
+        _fill(attempt, ATTEMPT_FIELDS, values)
+        state.attempts[attempt.attempt] = attempt
+    for values in body["gangs"]:
+        gang = Gang(0, 0)
+        _fill(gang, GANG_FIELDS, values[:-1])
+        gang.sigs = tuple(values[-1])
+        state.gangs[gang.gang] = gang
+        if not gang.committed:
+            members.index(state, gang)
+    state.asks = {pod: Ask(sig, ended) for pod, sig, ended in body["asks"]}
+    state.nominated = dict(body["nominated"])
+    state.closed = dict.fromkeys(body["closed"])
+    _fill(state.lane, LANE_FIELDS, body["lane"])
+    _fill(state.rate, RATE_FIELDS, body["rate"])
+    _index_pods(state)
+
+
+def _load_pods(body: list[Any]) -> Pods:
+    base, top, codes = body[0], body[1], np.frombuffer(body[2], np.int8)
+    capacity = 1_024
+    while capacity < len(codes) * 2:
+        capacity *= 2
+    pods = Pods(base, capacity)
+    pods.top = top
+    pods.state[: len(codes)] = codes
+    rows = _open_rows(codes)
+    names = [name for name in COLUMNS if name != "state"]
+    for name, column in zip(names, body[3:], strict=True):
+        getattr(pods, name)[rows] = np.frombuffer(column, COLUMNS[name])
+    pods.counts = np.bincount(codes, minlength=STATES).tolist()
+    return pods
+
+
+def _load_sig(state: QueueingState, values: list[Any]) -> None:
+    sig = Sig(0, 0, False)
+    _fill(sig, SIG_FIELDS, values[:-2])
+    for shard, reasons, *numbers in values[-2]:
+        sig.refusals[shard] = Refusal(tuple((text, count) for text, count in reasons), *numbers)
+    for attempt, tried, rounds in values[-1]:
+        sig.left[attempt] = Left(tried, rounds)
+    state.sigs[sig.sig] = sig
+
+
+def _index_pods(state: QueueingState) -> None:
+    """Make the indexes that the pod columns imply, in the order in which pods were queued."""
+    pods = state.pods
+    for code in (Pod.READY, Pod.PARKED, Pod.LEFT, Pod.IN_FLIGHT, Pod.BACKOFF, Pod.ASKING):
+        ids = pods.in_state(code)
+        if not len(ids):
+            continue
+        if code is Pod.READY:
+            ids = ids[pods.seq[pods.rows(ids)].argsort(kind="stable")]
+        rows = pods.rows(ids)
+        if code is Pod.BACKOFF:
+            for until_ms, part in by_number(pods.until_ms[rows]):
+                state.backoff[until_ms] = Bucket()
+                state.backoff[until_ms].ids.frombytes(ids[part].tobytes())
+                state.backoff[until_ms].live = len(part)
+        elif code is Pod.IN_FLIGHT:
+            for number, part in by_number(pods.attempt[rows]):
+                attempt = state.attempts[number]
+                attempt.open = len(part)
+                state.shards[attempt.shard].open += len(part)
+                state.shards[attempt.shard].units += len(part) + attempt.fixed
+        elif code is Pod.ASKING:
+            for pod in ids.tolist():
+                state.sigs[state.asks[pod].sig].asking = pod
+        else:
+            for number, part in by_number(pods.sig[rows].astype(np.int64)):
+                _index_sig(state, state.sigs[number], code, ids[part])
+    state.backoff_ends = sorted(state.backoff)
+    state.flushes = sorted((sig.flush_ms, sig.sig) for sig in state.sigs.values() if sig.flush_ms)
+    _index_gangs(state)
+    for number in sorted(state.sigs):
+        sig = state.sigs[number]
+        state.enlist(sig)
+        for key in sorted(sig.left):
+            state.enlist_left(sig, key, sig.left[key])
+        state.refresh(sig)
+
+
+def _index_sig(state: QueueingState, sig: Sig, code: Pod, ids: "np.ndarray[Any, Any]") -> None:
+    pods = state.pods
+    rows = pods.rows(ids)
+    if code is Pod.READY:
+        sig.fifo.push(ids.tobytes(), pods.seq[rows].tobytes())
+    elif code is Pod.PARKED:
+        sig.parked.frombytes(ids.tobytes())
+        sig.parked_live = len(ids)
+        sig.askable = int(np.count_nonzero(pods.askable[rows]))
+    else:
+        for key, part in by_number(pods.attempt[rows]):
+            sig.left[key].ids.frombytes(ids[part].tobytes())
+            sig.left[key].live = len(part)
+
+
+def _index_gangs(state: QueueingState) -> None:
+    pods = state.pods
+    codes = pods.state[: pods.top - pods.base]
+    rows = _open_rows(codes)
+    rows = rows[pods.gang[rows] != 0]
+    if len(rows):
+        for number, part in by_number(pods.gang[rows].astype(np.int64)):
+            gang = state.gangs.get(number)
+            if gang is not None:
+                ids = (rows[part] + pods.base).astype(np.int64)
+                gang.members.frombytes(ids.tobytes())
+                gang.waiting = int(np.count_nonzero(codes[rows[part]] == Pod.WAITING))
+    for number in sorted(state.gangs):
+        members.touch(state, state.gangs[number])

@@ -1,0 +1,195 @@
+"""Gangs as queueing sees them: when the whole is tried, what its attempt came to, who has the lane.
+
+A gang is one entry in the order of priority and age. Its members are single pods again once it is
+committed. Which node takes whom is not known here.
+"""
+
+from heapq import heappop, heappush
+
+import numpy as np
+
+from services.queueing.core import moves
+from services.queueing.core.config import backoff_ms
+from services.queueing.core.members import (
+    complete,
+    drop,
+    index,
+    members_in,
+    ready,
+    record,
+    retry_ms,
+    touch,
+    wait,
+)
+from services.queueing.core.messages import fit_error, timed_out
+from services.queueing.core.state import Gang, QueueingState, by_number
+from services.queueing.transitions import Pod
+from shared.events.ingest import GangGone, GangSet
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
+from shared.events.queueing import GangDispatched, GangWaits, LaneTaken, Members
+from shared.model.columns import pack, unpack
+
+# ------------------------------------------------------------------ inputs
+
+
+def group_set(state: QueueingState, event: GangSet) -> None:
+    """The group exists, or is another version of itself: then it may be tried at once."""
+    gang = record(state, event.gang)
+    if event.version > gang.version:
+        gang.failures, gang.verdict = 0, ""
+    gang.exists, gang.key, gang.version = True, event.key, event.version
+    gang.min_count, gang.timeout_ms = event.min_count, event.timeout_ms
+    touch(state, gang)
+
+
+def group_gone(state: QueueingState, event: GangGone) -> None:
+    """The group was deleted; members that wait go on waiting, for a group of that name."""
+    gang = state.gangs.get(event.gang)
+    if gang is not None:
+        gang.exists = False
+        touch(state, gang)
+        drop(state, gang)
+
+
+def committed(state: QueueingState, event: GangCommitted) -> None:
+    """The held members have nodes; the others, and those that came late, are single pods."""
+    gang = state.gangs.get(event.gang)
+    if gang is None or gang.attempt != event.attempt:
+        return
+    pods = state.pods
+    ids = pods.select(unpack(event.ids), Pod.TRYING, event.attempt)
+    gang.attempt, gang.committed, gang.failures, gang.verdict = 0, True, 0, ""
+    if len(ids):
+        rows = pods.rows(ids)
+        pods.move("gang_committed", ids, rows)
+        pods.attempt[rows] = 0
+        gang.running += len(ids)
+    for code in (Pod.TRYING, Pod.WAITING):
+        rest = members_in(state, gang, code)
+        if len(rest):
+            moves.leave(state, rest, pods.rows(rest))
+            pods.attempt[pods.rows(rest)] = 0
+            moves.home(state, rest)
+    index(state, gang)
+    touch(state, gang)
+
+
+def released(state: QueueingState, event: GangReleased) -> None:
+    """Nothing is held; when what was tried has changed since, that is not a failure."""
+    gang = state.gangs.get(event.gang)
+    if gang is None or gang.attempt != event.attempt:
+        return
+    if not event.stale:
+        _failed(state, gang, fit_error(event.reasons, event.nodes))
+    _give_back(state, gang)
+
+
+def gate_closed(state: QueueingState, event: GangTimedOut) -> None:
+    """The gate's time is over. An attempt that was sent meanwhile starts a new gate."""
+    gang = state.gangs.get(event.gang)
+    if gang is None or gang.committed or gang.attempt not in (0, event.attempt):
+        return
+    _failed(state, gang, timed_out(gang))
+    _give_back(state, gang)
+
+
+def _failed(state: QueueingState, gang: Gang, verdict: str) -> None:
+    gang.failures += 1
+    gang.failed_ms = state.now_ms
+    gang.until_ms = state.now_ms + backoff_ms(state.config, gang.failures)
+    gang.verdict = verdict
+
+
+def _give_back(state: QueueingState, gang: Gang) -> None:
+    ids = members_in(state, gang, Pod.TRYING)
+    gang.attempt = 0
+    if len(ids):
+        state.pods.attempt[state.pods.rows(ids)] = 0
+        wait(state, gang, ids)
+    touch(state, gang)
+    if not gang.exists:
+        drop(state, gang)
+
+
+# -------------------------------------------------------------- own events
+
+
+def dispatched(state: QueueingState, event: GangDispatched) -> None:
+    """The members are permit's until its answer."""
+    gang = state.gangs[event.gang]
+    assert not gang.attempt, f"gang {gang.gang}: attempt {gang.attempt} is open"
+    pods = state.pods
+    for part in event.members:
+        ids = unpack(part.ids)
+        rows = pods.rows(ids)
+        pods.move("gang_dispatched", ids, rows)
+        pods.attempt[rows] = event.attempt
+        gang.waiting -= len(ids)
+    gang.attempt, gang.improved = event.attempt, False
+    for sig in gang.sigs:
+        state.gangs_by_sig[sig].pop(gang.gang, None)
+    gang.sigs = tuple(sorted({part.sig for part in event.members}))
+    index(state, gang)
+    state.next_attempt = event.attempt + 1
+    touch(state, gang)
+
+
+def said(state: QueueingState, event: GangWaits) -> None:
+    """The message is out."""
+    gang = state.gangs[event.gang]
+    gang.message = event.message
+    touch(state, gang)
+
+
+def lane_taken(state: QueueingState, event: LaneTaken) -> None:
+    """Nothing of the gang's priority or less is dispatched for a while."""
+    state.lane.gang, state.lane.until_ms = event.gang, event.until_ms
+    state.lane.priority = state.gangs[event.gang].priority
+
+
+# --------------------------------------------------------------- decisions
+
+
+def first_ready(state: QueueingState) -> Gang | None:
+    """The gang of highest priority, then age, that can be tried now."""
+    while state.gang_timers and state.gang_timers[0][0] <= state.now_ms:
+        gang = state.gangs.get(heappop(state.gang_timers)[1])
+        if gang is not None and ready(state, gang):
+            heappush(state.gangs_ready, (-gang.priority, gang.seq, gang.gang))
+    heap = state.gangs_ready
+    while heap:
+        gang = state.gangs.get(heap[0][2])
+        if gang is not None and heap[0][0] == -gang.priority and ready(state, gang):
+            return gang
+        heappop(heap)
+    return None
+
+
+def next_timer_ms(state: QueueingState) -> int | None:
+    """When the next failed gang may be tried."""
+    while state.gang_timers:
+        at_ms, number = state.gang_timers[0]
+        gang = state.gangs.get(number)
+        waits = gang is not None and not gang.attempt and complete(gang)
+        if gang is not None and waits and retry_ms(state, gang) == at_ms:
+            return at_ms
+        heappop(state.gang_timers)
+    return None
+
+
+def dispatch(state: QueueingState, gang: Gang) -> GangDispatched:
+    """Everybody of the gang who waits, grouped by signature: the highest priority first."""
+    pods = state.pods
+    ids = members_in(state, gang, Pod.WAITING)
+    ids = ids[pods.seq[pods.rows(ids)].argsort(kind="stable")]
+    groups = by_number(pods.sig[pods.rows(ids)].astype(np.int64))
+    groups.sort(key=lambda group: (-state.sigs[group[0]].priority, group[0]))
+    return GangDispatched(
+        state.next_attempt,
+        gang.gang,
+        gang.version,
+        max(1, gang.min_count - gang.running),
+        tuple(Members(sig, pack(ids[part])) for sig, part in groups),
+        gang.timeout_ms,
+        lane=state.lane.gang == gang.gang,
+    )

@@ -1,0 +1,112 @@
+"""What ingest says: signatures, pending pods, and pods that need nothing any more."""
+
+import numpy as np
+
+from services.queueing.core import members, moves
+from services.queueing.core.state import QueueingState, Sig
+from services.queueing.transitions import Pod
+from shared.events.ingest import PodsPending, SignatureDefined, SignatureRetired
+from shared.model.columns import I64, unpack
+from shared.model.objects import CPU, MEMORY
+
+# States in which another signature or gang of a pod takes effect at once.
+AT_REST = (Pod.GATED, Pod.READY, Pod.LEFT, Pod.PARKED, Pod.WAITING)
+
+
+def defined(state: QueueingState, event: SignatureDefined) -> None:
+    """Keep of the spec what ordering and routing need."""
+    if event.sig in state.sigs:
+        return
+    spec = event.spec
+    sig = Sig(event.sig, spec.priority, spec.never_preempts)
+    sig.cpu_milli, sig.memory_bytes = spec.request(CPU), spec.request(MEMORY)
+    if spec.gpu is not None:
+        sig.gpu_milli = spec.gpu.milli * spec.gpu.count
+    state.sigs[event.sig] = sig
+
+
+def retired(state: QueueingState, event: SignatureRetired) -> None:
+    """No live pod has the signature, so none is queued under it."""
+    sig = state.sigs.get(event.sig)
+    if sig is None:
+        return
+    assert not sig.fifo.live, f"signature {event.sig} retired with ready pods"
+    assert not sig.parked_live, f"signature {event.sig} retired with parked pods"
+    assert not sig.left, f"signature {event.sig} retired with leftovers"
+    for number in sorted(state.gangs_by_sig.pop(event.sig, {})):
+        gang = state.gangs[number]
+        gang.sigs = tuple(other for other in gang.sigs if other != event.sig)
+    if not sig.asking:
+        del state.sigs[event.sig]
+
+
+def pending(state: QueueingState, event: PodsPending) -> None:
+    """New pods join the queue, their gang or the gated; known ones change."""
+    ids = unpack(event.ids)
+    if not len(ids):
+        return
+    assert event.sig in state.sigs, f"pods of signature {event.sig}, which was never defined"
+    pods = state.pods
+    if len(ids) == 1 and not event.gang and not event.gated:
+        pod = int(ids[0])
+        pods.cover(pod)
+        if pods.state_of(pod) is Pod.UNKNOWN:
+            pods.sig[pod - pods.base] = event.sig
+            moves.enqueue_one(state, "queued", state.sigs[event.sig], pod)
+            return
+    ids = pods.known(ids)
+    if not len(ids):
+        return
+    pods.cover(int(ids.max()))
+    new = pods.state[pods.rows(ids)] == Pod.UNKNOWN
+    if bool(new.all()):
+        _fresh(state, event, ids)
+        return
+    if bool(new.any()):
+        _fresh(state, event, ids[new])
+    for pod in ids[~new].tolist():
+        _again(state, event, pod)
+
+
+def _fresh(state: QueueingState, event: PodsPending, ids: I64) -> None:
+    pods = state.pods
+    rows = pods.rows(ids)
+    pods.sig[rows] = event.sig
+    if event.gang:
+        pods.gang[rows] = event.gang
+        members.join(members.record(state, event.gang), ids)
+    if event.gated:
+        pods.move("gated", ids, rows)
+    elif event.gang:
+        moves.home(state, ids)
+    else:
+        moves.enqueue(state, "queued", state.sigs[event.sig], ids)
+
+
+def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
+    """A known pod changed. Under way, only the signature is noted: the answer decides the rest."""
+    pods = state.pods
+    row = pod - pods.base
+    code = pods.state_of(pod)
+    same = int(pods.sig[row]) == event.sig and int(pods.gang[row]) == event.gang
+    if code >= Pod.BOUND or (same and event.gated == (code is Pod.GATED)):
+        return
+    one = np.array([pod], np.int64)
+    if code is Pod.BACKOFF:
+        pods.sig[row] = event.sig
+        return
+    if code not in AT_REST:
+        if not same:
+            pods.sig[row] = event.sig
+        return
+    moves.leave(state, one, pods.rows(one))
+    pods.sig[row] = event.sig
+    if int(pods.gang[row]) != event.gang:
+        pods.gang[row] = event.gang
+        if event.gang:
+            members.join(members.record(state, event.gang), one)
+    if event.gated:
+        if code is not Pod.GATED:
+            pods.move("gated", one, pods.rows(one))
+    else:
+        moves.home(state, one)

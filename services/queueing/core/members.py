@@ -1,0 +1,144 @@
+"""A gang's members counted: who waits, whether the whole is complete, when it may be tried.
+
+Used by everything that moves pods; what permit's answers mean is in `gangs`.
+"""
+
+from heapq import heappush
+
+import numpy as np
+
+from services.queueing.core.messages import gang_message
+from services.queueing.core.pods import Rows
+from services.queueing.core.state import Gang, QueueingState, by_number
+from services.queueing.transitions import Pod
+from shared.model.columns import I64
+
+
+def record(state: QueueingState, number: int) -> Gang:
+    """The gang's record, made when a member or the group itself is met first."""
+    gang = state.gangs.get(number)
+    if gang is None:
+        gang = state.gangs[number] = Gang(number, state.next_seq)
+        state.next_seq += 1
+    return gang
+
+
+def complete(gang: Gang) -> bool:
+    """Whether enough ungated members are known for a try."""
+    if not gang.exists or gang.committed or not gang.waiting:
+        return False
+    return gang.waiting + gang.running >= gang.min_count
+
+
+def retry_ms(state: QueueingState, gang: Gang) -> int:
+    """When it may be tried: after its backoff if a shard improved, else after the longest one."""
+    if not gang.failures:
+        return 0
+    if gang.improved:
+        return gang.until_ms
+    return max(gang.until_ms, gang.failed_ms + state.config.backoff_max_ms)
+
+
+def ready(state: QueueingState, gang: Gang) -> bool:
+    """Whether it can be tried now."""
+    return complete(gang) and not gang.attempt and retry_ms(state, gang) <= state.now_ms
+
+
+def touch(state: QueueingState, gang: Gang) -> None:
+    """Bring the indexes in line after anything about the gang changed."""
+    if gang_message(gang) != gang.message:
+        state.say[gang.gang] = None
+    else:
+        state.say.pop(gang.gang, None)
+    if gang.attempt:
+        state.trying[gang.gang] = None
+        return
+    state.trying.pop(gang.gang, None)
+    if complete(gang):
+        at_ms = retry_ms(state, gang)
+        if at_ms <= state.now_ms:
+            heappush(state.gangs_ready, (-gang.priority, gang.seq, gang.gang))
+        else:
+            heappush(state.gang_timers, (at_ms, gang.gang))
+
+
+def index(state: QueueingState, gang: Gang) -> None:
+    """Make the gang hear of improvements for the signatures it was last tried with."""
+    for sig in gang.sigs:
+        if gang.committed:
+            state.gangs_by_sig.get(sig, {}).pop(gang.gang, None)
+        else:
+            state.gangs_by_sig.setdefault(sig, {})[gang.gang] = None
+
+
+def count(state: QueueingState, rows: Rows, waiting: int = 0, running: int = 0) -> None:
+    """Members entered (+1) or left (-1) these states."""
+    if not state.gangs:
+        return
+    for number, part in by_number(state.pods.gang[rows].astype(np.int64)):
+        gang = state.gangs.get(number)
+        if gang is not None:
+            gang.waiting += waiting * len(part)
+            gang.running += running * len(part)
+            assert gang.waiting >= 0
+            touch(state, gang)
+
+
+def join(gang: Gang, ids: I64) -> None:
+    """Pods belong to the gang from here on."""
+    gang.members.frombytes(ids.tobytes())
+    if gang.failures:
+        gang.improved = True
+
+
+def wait(state: QueueingState, gang: Gang, ids: I64) -> None:
+    """Members wait for the gang's next try."""
+    pods = state.pods
+    rows = pods.rows(ids)
+    pods.move("waits", ids, rows)
+    pods.seq[rows] = np.arange(state.next_seq, state.next_seq + len(ids))
+    state.next_seq += len(ids)
+    for sig, _part in by_number(pods.sig[rows].astype(np.int64)):
+        gang.priority = max(gang.priority, state.sigs[sig].priority)
+    gang.waiting += len(ids)
+    touch(state, gang)
+
+
+def members_in(state: QueueingState, gang: Gang, code: Pod) -> I64:
+    """Members in this state, by id."""
+    pods = state.pods
+    ids = np.unique(np.frombuffer(gang.members, np.int64).copy())
+    ids = pods.known(ids)
+    rows = ids - pods.base
+    there: I64 = ids[(pods.state[rows] == code) & (pods.gang[rows] == gang.gang)]
+    return there
+
+
+def forget(state: QueueingState, rows: Rows) -> None:
+    """Drop the records of groups that do not exist and have no members left."""
+    for number, _part in by_number(state.pods.gang[rows].astype(np.int64)):
+        gang = state.gangs.get(number)
+        if gang is not None and not gang.exists:
+            drop(state, gang)
+
+
+def drop(state: QueueingState, gang: Gang) -> None:
+    """Drop the record of a deleted group, if no member is left."""
+    pods = state.pods
+    ids = pods.known(np.frombuffer(gang.members, np.int64).copy())
+    rows = ids - pods.base
+    if bool(((pods.state[rows] < Pod.BOUND) & (pods.gang[rows] == gang.gang)).any()):
+        return
+    gang.committed = True
+    index(state, gang)
+    del state.gangs[gang.gang]
+    state.say.pop(gang.gang, None)
+    state.trying.pop(gang.gang, None)
+
+
+def improved(state: QueueingState, sig: int) -> None:
+    """A shard could take pods of this signature again."""
+    for number in sorted(state.gangs_by_sig.get(sig, {})):
+        gang = state.gangs[number]
+        gang.improved = True
+        touch(state, gang)

@@ -1,0 +1,81 @@
+"""kube-scheduler's words for why pods wait; summed over shards."""
+
+from collections.abc import Iterable, Mapping
+
+from services.queueing.core.config import Config
+from services.queueing.core.state import Gang, Refusal, Sig
+
+NO_NODES = "no nodes available to schedule pods"
+NEVER = "preemption: not eligible due to preemptionPolicy=Never."
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
+
+
+def fit_error(reasons: Mapping[str, int] | Iterable[tuple[str, int]], nodes: int) -> str:
+    """`0/N nodes are available: <count> <reason>, ... .`, sorted as strings (FitError.Error)."""
+    if nodes == 0:
+        return NO_NODES
+    pairs = reasons.items() if isinstance(reasons, Mapping) else reasons
+    texts = sorted(f"{count} {reason}" for reason, count in pairs)
+    return f"0/{nodes} nodes are available: {', '.join(texts)}."
+
+
+def sum_reasons(refusals: Iterable[Refusal]) -> tuple[dict[str, int], int]:
+    """Reasons with their node counts, and the number of nodes, over all shards."""
+    total: dict[str, int] = {}
+    nodes = 0
+    for refusal in refusals:
+        nodes += refusal.nodes
+        for reason, count in refusal.reasons:
+            total[reason] = total.get(reason, 0) + count
+    return total, nodes
+
+
+def parked_message(sig: Sig, config: Config) -> str:
+    """The whole message of a signature that every shard refused."""
+    reasons, nodes = sum_reasons(sig.refusals.values())
+    text = fit_error(reasons, nodes)
+    after = _post_filter(sig, config, nodes)
+    return f"{text} {after}" if after else text
+
+
+def _post_filter(sig: Sig, config: Config, nodes: int) -> str:
+    """What kube-scheduler's PostFilter adds; nothing while preemption is still to be asked."""
+    if not config.preemption or nodes == 0:
+        return ""
+    if sig.never_preempts:
+        return NEVER
+    if sig.note:
+        return sig.note
+    if may_preempt(sig, config):
+        return ""
+    resolvable = sum(refusal.resolvable for refusal in sig.refusals.values())
+    counts = ((NO_VICTIMS, resolvable), (NOT_HELPFUL, nodes - resolvable))
+    return "preemption: " + fit_error([pair for pair in counts if pair[1] > 0], nodes)
+
+
+def may_preempt(sig: Sig, config: Config) -> bool:
+    """Whether removing pods of lower priority could make room for this signature."""
+    if not config.preemption or sig.never_preempts:
+        return False
+    return any(refusal.preemptible for refusal in sig.refusals.values())
+
+
+def gang_message(gang: Gang) -> str:
+    """Why the gang's members are not tried; empty when nobody waits. It stands during a try."""
+    if gang.attempt:
+        return gang.message
+    if gang.committed or not gang.waiting:
+        return ""
+    if not gang.exists:
+        name = gang.key or f"#{gang.gang}"
+        return f'waiting for pods\'s pod group "{name}" to appear in scheduling queue'
+    if gang.waiting + gang.running < gang.min_count:
+        return TOO_FEW
+    return gang.verdict
+
+
+def timed_out(gang: Gang) -> str:
+    """The gate's time is over."""
+    return f"gang timed out waiting for minCount members ({gang.min_count}) to have a node"

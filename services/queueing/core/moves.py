@@ -1,0 +1,162 @@
+"""Taking pods out of where they stand, and putting them in line; used by every kind of event."""
+
+import numpy as np
+
+from services.queueing.core import members
+from services.queueing.core.config import ATTEMPTS_MAX, backoff_ms
+from services.queueing.core.pods import Rows
+from services.queueing.core.state import QueueingState, Sig, by_number
+from services.queueing.transitions import Pod
+from shared.model.columns import I64
+
+
+def leave(state: QueueingState, ids: I64, rows: Rows) -> None:
+    """Undo what the present states of these pods count for; their states change next."""
+    codes = state.pods.state[rows]
+    if bool((codes == codes[0]).all()):
+        _leave(state, Pod(int(codes[0])), ids, rows)
+        return
+    for code, part in by_number(codes.astype(np.int64)):
+        _leave(state, Pod(code), ids[part], state.pods.rows(ids[part]))
+
+
+def _leave(state: QueueingState, code: Pod, ids: I64, rows: Rows) -> None:
+    pods = state.pods
+    match code:
+        case Pod.READY:
+            for sig, part in by_number(pods.sig[rows].astype(np.int64)):
+                state.sigs[sig].fifo.left(len(part), from_head=False)
+        case Pod.IN_FLIGHT:
+            for attempt, part in by_number(pods.attempt[rows]):
+                state.answered(state.attempts[attempt], len(part))
+        case Pod.LEFT:
+            _leave_left(state, ids)
+        case Pod.PARKED:
+            for number, part in by_number(pods.sig[rows].astype(np.int64)):
+                _unpark(state, state.sigs[number], ids[part])
+        case Pod.ASKING:
+            for pod in ids.tolist():
+                asker = state.sigs[state.asks[pod].sig]
+                asker.asking = 0
+                state.closed.pop(pod, None)
+                state.refresh(asker)
+        case Pod.NOMINATED:
+            for pod in ids.tolist():
+                state.nominated.pop(pod, None)
+        case Pod.BACKOFF:
+            for until_ms, part in by_number(pods.until_ms[rows]):
+                state.undelay(until_ms, len(part))
+        case Pod.WAITING:
+            members.count(state, rows, waiting=-1)
+        case Pod.RESERVED:
+            members.count(state, rows, running=-1)
+
+
+def _leave_left(state: QueueingState, ids: I64) -> None:
+    pods = state.pods
+    for pod in ids.tolist():
+        row = pod - pods.base
+        sig = state.sigs[int(pods.sig[row])]
+        attempt = int(pods.attempt[row])
+        sig.left[attempt].live -= 1
+        if not sig.left[attempt].live:
+            del sig.left[attempt]
+
+
+def _unpark(state: QueueingState, sig: Sig, ids: I64) -> None:
+    pods = state.pods
+    rows = pods.rows(ids)
+    sig.parked_live -= len(ids)
+    sig.askable -= int(np.count_nonzero(pods.askable[rows]))
+    pods.askable[rows] = 0
+    state.refresh(sig)
+
+
+def enqueue(state: QueueingState, event: str, sig: Sig, ids: I64) -> None:
+    """Put pods of one signature at the end of its queue."""
+    pods = state.pods
+    rows = pods.rows(ids)
+    pods.move(event, ids, rows)
+    seq, count = state.next_seq, len(ids)
+    state.next_seq = seq + count
+    seqs = np.arange(seq, seq + count, dtype=np.int64)
+    pods.seq[rows] = seqs
+    pods.order_ms[rows] = state.now_ms
+    sig.fifo.push(ids.tobytes(), seqs.tobytes())
+    state.enlist(sig)
+
+
+def enqueue_one(state: QueueingState, event: str, sig: Sig, pod: int) -> None:
+    """The same for one pod."""
+    pods = state.pods
+    row = pod - pods.base
+    pods.move_one(event, row)
+    pods.seq[row] = seq = state.next_seq
+    pods.order_ms[row] = state.now_ms
+    state.next_seq = seq + 1
+    sig.fifo.push_one(pod, seq)
+    state.enlist(sig)
+
+
+def home(state: QueueingState, ids: I64) -> None:
+    """Put pods, taken out before, where their signature and gang say."""
+    pods = state.pods
+    for number, part in by_number(pods.gang[pods.rows(ids)].astype(np.int64)):
+        gang = state.gangs.get(number)
+        if gang is not None and not gang.committed:
+            members.wait(state, gang, ids[part])
+            continue
+        rows = pods.rows(ids[part])
+        for sig, inner in by_number(pods.sig[rows].astype(np.int64)):
+            enqueue(state, "queued", state.sigs[sig], ids[part][inner])
+
+
+def refuse(state: QueueingState, ids: I64) -> None:
+    """Count one more refusal, and note when the backoff that starts now ends."""
+    pods = state.pods
+    rows = pods.rows(ids)
+    refusals = np.minimum(pods.refusals[rows] + 1, ATTEMPTS_MAX).astype(np.int16)
+    pods.refusals[rows] = refusals
+    table = np.array([backoff_ms(state.config, count) for count in range(33)], np.int64)
+    pods.until_ms[rows] = state.now_ms + table[np.minimum(refusals, 32)]
+
+
+def back_off(state: QueueingState, ids: I64) -> None:
+    """Pods that failed other than by refusals go back, after a backoff."""
+    pods = state.pods
+    leave(state, ids, pods.rows(ids))
+    refuse(state, ids)
+    delay(state, ids)
+
+
+def delay(state: QueueingState, ids: I64) -> None:
+    """Let pods, taken out before, wait for the end of their backoff."""
+    pods = state.pods
+    rows = pods.rows(ids)
+    pods.move("delayed", ids, rows)
+    pods.attempt[rows] = 0
+    for until_ms, part in by_number(pods.until_ms[rows]):
+        state.delay(ids[part], until_ms)
+
+
+def finish(state: QueueingState, event: str, ids: I64) -> None:
+    """The pods' story here is over: `bound` (for good, by whomever) or `gone`."""
+    pods = state.pods
+    ids = pods.known(ids)
+    if not len(ids):
+        return
+    pods.cover(int(ids.max()))
+    rows = pods.rows(ids)
+    limit = Pod.BOUND if event == "bound" else Pod.GONE
+    still = pods.state[rows] < limit
+    if not bool(still.all()):
+        ids = ids[still]
+        if not len(ids):
+            return
+        rows = pods.rows(ids)
+    leave(state, ids, rows)
+    pods.move(event, ids, rows)
+    if state.gangs:
+        if event == "bound":
+            members.count(state, rows, running=1)
+        members.forget(state, rows)

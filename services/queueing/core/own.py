@@ -1,0 +1,127 @@
+"""What queueing's own events do: each takes the work out of the state that it was decided for."""
+
+from heapq import heappush
+
+import numpy as np
+
+from services.queueing.core import moves
+from services.queueing.core.config import UNITS_DISPATCH_MIN, URGENT_ROUNDS_MAX
+from services.queueing.core.messages import may_preempt
+from services.queueing.core.pods import Rows
+from services.queueing.core.state import Attempt, QueueingState, Sig, by_number
+from services.queueing.transitions import Pod
+from shared.events.queueing import Activated, Dispatched, Parked, Woken
+from shared.model.columns import I64, unpack
+
+
+def dispatched(state: QueueingState, event: Dispatched) -> None:
+    """An attempt opens; its credits are taken."""
+    pods, sig, shard = state.pods, state.sigs[event.sig], state.shards[event.shard]
+    ids = unpack(event.ids)
+    count = len(ids)
+    attempt = Attempt(event.attempt, event.shard, event.sig, state.fixed_units(sig, event.shard))
+    rows: Rows = slice(int(ids[0]) - pods.base, int(ids[0]) - pods.base + 1)
+    if count > 1:
+        rows = pods.rows(ids)
+    code = Pod(int(pods.state[int(ids[0]) - pods.base]))
+    if code is Pod.READY:
+        sig.fifo.left(count, from_head=True)
+    elif code is Pod.LEFT:
+        _take_left(state, sig, attempt, int(pods.attempt[int(ids[0]) - pods.base]), count)
+    else:
+        moves.leave(state, ids, rows)
+    pods.attempt[rows] = event.attempt
+    if count == 1:
+        pods.move_one("dispatched", int(ids[0]) - pods.base)
+    else:
+        pods.move("dispatched", ids, rows)
+    attempt.fixed += max(0, UNITS_DISPATCH_MIN - attempt.fixed - count)
+    attempt.open = count
+    shard.open += count
+    shard.units += attempt.fixed + count
+    sig.sent |= 1 << event.shard
+    assert event.attempt >= state.next_attempt, f"attempt {event.attempt} is not new"
+    state.attempts[event.attempt] = attempt
+    state.next_attempt = event.attempt + 1
+
+
+def _take_left(state: QueueingState, sig: Sig, attempt: Attempt, number: int, count: int) -> None:
+    """Leftovers go on: within their round, or (at a shard they have been at) in a new one."""
+    left = sig.left[number]
+    attempt.tried, attempt.rounds = left.tried, left.rounds
+    if left.tried >> attempt.shard & 1:
+        attempt.tried, attempt.rounds = 0, left.rounds + 1
+        assert attempt.rounds <= URGENT_ROUNDS_MAX
+    left.live -= count
+    if not left.live:
+        del sig.left[number]
+
+
+def parked(state: QueueingState, event: Parked) -> None:
+    """Pods refused everywhere; or a pod preemption has nobody for; or members of a gang (who wait
+    already).
+    """
+    pods = state.pods
+    ids = unpack(event.ids)
+    rows = pods.rows(ids)
+    code = Pod(int(pods.state[rows][0]))
+    if code is Pod.WAITING:
+        return
+    sig = state.sigs[event.sig]
+    moves.leave(state, ids, rows)
+    if code is Pod.ASKING:
+        pods.move("preemption_closed", ids, rows)
+    else:
+        moves.refuse(state, ids)
+        pods.move("parked", ids, rows)
+        if may_preempt(sig, state.config):
+            alone = pods.gang[rows] == 0
+            pods.askable[rows] = alone
+            sig.askable += int(np.count_nonzero(alone))
+    sig.parked.frombytes(ids.tobytes())
+    sig.parked_live += len(ids)
+    if not sig.flush_ms:
+        sig.flush_ms = state.now_ms + state.config.unschedulable_max_ms
+        heappush(state.flushes, (sig.flush_ms, sig.sig))
+    if len(sig.parked) > 1_024 + 2 * sig.parked_live:
+        packed = parked_ids(state, sig)
+        del sig.parked[:]
+        sig.parked.frombytes(packed.tobytes())
+    state.refresh(sig)
+
+
+def parked_ids(state: QueueingState, sig: Sig) -> I64:
+    """The signature's parked pods, by id."""
+    pods = state.pods
+    ids = pods.known(np.unique(np.frombuffer(sig.parked, np.int64).copy()))
+    rows = ids - pods.base
+    there: I64 = ids[(pods.state[rows] == Pod.PARKED) & (pods.sig[rows] == sig.sig)]
+    return there
+
+
+def woken(state: QueueingState, event: Woken) -> None:
+    """Parked pods may be tried again, now or after their backoff."""
+    sig, pods = state.sigs[event.sig], state.pods
+    if event.reason == FLUSH:
+        state.set_mask(sig, 0)
+    ids = unpack(event.ids)
+    moves.leave(state, ids, pods.rows(ids))
+    if event.until_ms:
+        moves.delay(state, ids)
+        assert pods.until_ms[pods.rows(ids)].tobytes() == event.until_ms
+    else:
+        moves.enqueue(state, "woken", sig, ids)
+
+
+FLUSH = "unschedulable timeout"
+IMPROVED = "a shard improved"
+
+
+def activated(state: QueueingState, event: Activated) -> None:
+    """Pods whose backoff is over, or cut short, are ready."""
+    pods = state.pods
+    ids = unpack(event.ids)
+    rows = pods.rows(ids)
+    moves.leave(state, ids, rows)
+    for sig, part in by_number(pods.sig[rows].astype(np.int64)):
+        moves.enqueue(state, "activated", state.sigs[sig], ids[part])

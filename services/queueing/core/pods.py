@@ -1,0 +1,165 @@
+"""The table of pending pods: numpy columns by pod id, moved only along the legal transitions.
+
+Row = id - base. Rows below base are pods whose story here is over; the base rises when the table
+would otherwise grow. A column says something only while the pod's state gives it a meaning.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.queueing.transitions import TRANSITIONS, Pod
+from shared.model.columns import I64
+
+ILLEGAL = -1
+CAPACITY_MIN = 1_024
+STATES = len(Pod)
+
+Rows = slice | I64
+Small = NDArray[np.int8]
+
+EVENTS = sorted({event for _state, event in TRANSITIONS})
+NEXT: dict[str, list[int]] = {
+    event: [int(TRANSITIONS.get((state, event), ILLEGAL)) for state in Pod] for event in EVENTS
+}
+NEXT_COLUMN: dict[str, Small] = {event: np.array(NEXT[event], np.int8) for event in EVENTS}
+
+# name -> dtype of every column; `state` comes first.
+COLUMNS: dict[str, type[np.generic]] = {
+    "state": np.int8,
+    "sig": np.int32,
+    "gang": np.int32,
+    "refusals": np.int16,
+    "askable": np.int8,
+    "attempt": np.int64,
+    "until_ms": np.int64,
+    "order_ms": np.int64,
+    "seq": np.int64,
+}
+
+
+class Pods:
+    """`sig`, `gang`: what the pod belongs to. `refusals`: how often every shard refused it.
+    `askable`: no preemption asked since it was parked. `attempt`: the open attempt, or the one
+    that left it over. `until_ms`: end of backoff. `order_ms`, `seq`: when and in which order it
+    was queued.
+    """
+
+    def __init__(self, base: int = 1, capacity: int = CAPACITY_MIN) -> None:
+        """No pod from `base` on is known."""
+        self.base = base
+        self.top = base  # one above the highest id met
+        self.counts = [0] * STATES
+        self.state: Small = np.zeros(capacity, np.int8)
+        self.sig: NDArray[np.int32] = np.zeros(capacity, np.int32)
+        self.gang: NDArray[np.int32] = np.zeros(capacity, np.int32)
+        self.refusals: NDArray[np.int16] = np.zeros(capacity, np.int16)
+        self.askable: Small = np.zeros(capacity, np.int8)
+        self.attempt: I64 = np.zeros(capacity, np.int64)
+        self.until_ms: I64 = np.zeros(capacity, np.int64)
+        self.order_ms: I64 = np.zeros(capacity, np.int64)
+        self.seq: I64 = np.zeros(capacity, np.int64)
+
+    # ------------------------------------------------------------------ rows
+
+    def cover(self, highest: int) -> None:
+        """Make room for ids up to `highest`."""
+        if highest < self.top:
+            return
+        if highest - self.base >= len(self.state):
+            self._grow(highest)
+        self.top = highest + 1
+
+    def settled(self) -> int:
+        """How many rows from the base on have their story behind them."""
+        used = self.state[: self.top - self.base]
+        open_rows = used < Pod.BOUND
+        first = int(open_rows.argmax()) if len(used) else 0
+        return first if len(used) and open_rows[first] else len(used)
+
+    def _grow(self, highest: int) -> None:
+        shift = self.settled()
+        used = self.top - self.base - shift
+        capacity = len(self.state)
+        while highest - self.base - shift >= capacity // 2:
+            capacity *= 2
+        for name, kind in COLUMNS.items():
+            column = np.zeros(capacity, kind)
+            column[:used] = getattr(self, name)[shift : shift + used]
+            setattr(self, name, column)
+        self.base += shift
+
+    def known(self, ids: I64) -> I64:
+        """The ids whose story is not over and which the table covers."""
+        if len(ids) and (int(ids[0]) < self.base or int(ids.min()) < self.base):
+            ids = ids[ids >= self.base]
+        return ids
+
+    def rows(self, ids: I64) -> Rows:
+        """Where covered ids lie: a slice when they follow each other, which is much cheaper."""
+        count = len(ids)
+        first = int(ids[0])
+        if int(ids[-1]) - first == count - 1 and (count < 3 or bool((ids[1:] > ids[:-1]).all())):
+            return slice(first - self.base, first - self.base + count)
+        return ids - self.base
+
+    def state_of(self, pod: int) -> Pod:
+        """Its state; what lies below the base is over, what lies above the top unknown."""
+        if pod < self.base:
+            return Pod.GONE
+        return Pod(int(self.state[pod - self.base])) if pod < self.top else Pod.UNKNOWN
+
+    # ------------------------------------------------------------------ moves
+
+    def move(self, event: str, ids: I64, rows: Rows) -> None:
+        """Apply `event` to all of these rows."""
+        old = self.state[rows]
+        first = int(old[0])
+        counts = self.counts
+        if bool((old == first).all()):
+            new = NEXT[event][first]
+            assert new != ILLEGAL, self.story(event, ids)
+            self.state[rows] = new
+            counts[first] -= len(old)
+            counts[new] += len(old)
+            return
+        moved = NEXT_COLUMN[event][old]
+        assert int(moved.min()) != ILLEGAL, self.story(event, ids)
+        self.state[rows] = moved
+        gained, lost = np.bincount(moved, minlength=STATES), np.bincount(old, minlength=STATES)
+        for state in range(STATES):
+            counts[state] += int(gained[state]) - int(lost[state])
+
+    def move_one(self, event: str, row: int) -> None:
+        """Apply `event` to one row."""
+        old = int(self.state[row])
+        new = NEXT[event][old]
+        assert new != ILLEGAL, self.story(event, np.array([row + self.base], np.int64))
+        self.state[row] = new
+        self.counts[old] -= 1
+        self.counts[new] += 1
+
+    def story(self, event: str, ids: I64) -> str:
+        """What an assertion says about the first pod for which `event` is illegal."""
+        for pod in ids.tolist():
+            row = pod - self.base
+            if NEXT[event][int(self.state[row])] == ILLEGAL:
+                facts = {name: int(getattr(self, name)[row]) for name in COLUMNS}
+                return f"pod {pod}: {event} in {Pod(facts['state']).name}: {facts}"
+        return f"{event}: legal for all"
+
+    def select(self, ids: I64, state: Pod, attempt: int | None = None) -> I64:
+        """Those of `ids` that are in this state (and in this attempt)."""
+        ids = self.known(ids)
+        if not len(ids):
+            return ids
+        self.cover(int(ids.max()))
+        rows = self.rows(ids)
+        mask = self.state[rows] == state
+        if attempt is not None:
+            mask &= self.attempt[rows] == attempt
+        return ids if bool(mask.all()) else ids[mask]
+
+    def in_state(self, state: Pod) -> I64:
+        """All pods in this state, by id. Looks at the whole table."""
+        used = self.state[: self.top - self.base]
+        return (np.flatnonzero(used == state) + self.base).astype(np.int64)

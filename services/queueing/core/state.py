@@ -1,0 +1,326 @@
+"""Queueing's state: pods, signatures, shards, attempts, gangs, preemptions; and its small helpers.
+
+What is derived (queues, heaps, counters, buckets) is rebuilt by `load` from the columns and the
+records, so nothing here may decide by the order in which something once happened.
+"""
+
+from array import array
+from collections.abc import Sequence
+from heapq import heappush
+
+import numpy as np
+from msgspec import Struct
+
+from services.queueing.core.config import (
+    UNITS_DISPATCH_MIN,
+    UNITS_NEW_SIGNATURE,
+    UNITS_NODES_DIVISOR,
+    URGENT_ROUNDS_MAX,
+    Config,
+)
+from services.queueing.core.fifo import Fifo
+from services.queueing.core.pods import Pods
+from services.queueing.transitions import Pod
+from shared.machine.core import MachineState
+from shared.model.columns import I64
+
+Entry = tuple[int, int, int, int]
+"""(-priority, 0 leftovers or 1 queue, attempt or order number, signature): heap key, unique."""
+
+
+class Refusal(Struct, frozen=True, array_like=True):
+    """A shard's last refusal of a signature."""
+
+    reasons: tuple[tuple[str, int], ...]
+    nodes: int
+    world: int
+    resolvable: int
+    preemptible: bool
+
+
+class Left:
+    """Pods that one attempt left over. `tried` are this round's shards, as bits."""
+
+    __slots__ = ("ids", "live", "rounds", "tried")
+
+    def __init__(self, tried: int, rounds: int) -> None:
+        """No pods yet."""
+        self.tried, self.rounds = tried, rounds
+        self.ids = array("q")
+        self.live = 0
+
+
+class Bucket:
+    """Pods whose backoff ends at one time; `live` of `ids` are still in it."""
+
+    __slots__ = ("ids", "live")
+
+    def __init__(self) -> None:
+        """No pods yet."""
+        self.ids = array("q")
+        self.live = 0
+
+
+class Sig:
+    """A signature: what queueing knows of its spec, its queue, and which shards refused it.
+
+    `mask` has a bit for each shard whose latest answer is a refusal; `refusals` keeps the last of
+    each shard. `sent` has a bit for each shard that got the signature. `note` is the text that
+    preemption added. `parked`, `left` are indexes over the pod columns.
+    """
+
+    __slots__ = (
+        *("askable", "asking", "cpu_milli", "fifo", "flush_ms", "gpu_milli", "lane", "left"),
+        *("mask", "memory_bytes", "never_preempts", "note", "parked", "parked_live", "priority"),
+        *("refusals", "sent", "sig"),
+    )
+
+    def __init__(self, sig: int, priority: int, never_preempts: bool) -> None:
+        """Nothing queued, nothing refused."""
+        self.sig, self.priority, self.never_preempts = sig, priority, never_preempts
+        self.cpu_milli = self.memory_bytes = self.gpu_milli = 0
+        self.fifo = Fifo()
+        self.mask = self.sent = 0
+        self.refusals: dict[int, Refusal] = {}
+        self.note = ""
+        self.parked = array("q")
+        self.parked_live = self.askable = 0
+        self.asking = 0
+        self.flush_ms = 0
+        self.left: dict[int, Left] = {}
+        self.lane = -1  # in which lane the queue's valid entry lies
+
+
+class Attempt:
+    """Pods of one signature at one shard; `fixed` work units beside one per open pod."""
+
+    __slots__ = ("attempt", "fixed", "open", "rounds", "shard", "sig", "tried")
+
+    def __init__(self, attempt: int, shard: int, sig: int, fixed: int) -> None:
+        """No pods yet."""
+        self.attempt, self.shard, self.sig, self.fixed = attempt, shard, sig, fixed
+        self.open = self.tried = self.rounds = 0
+
+
+class Shard:
+    """Work in flight at one shard, and its last digest (`nodes` -1: none yet)."""
+
+    __slots__ = ("free_cpu_milli", "free_gpu_milli", "free_memory_bytes", "nodes", "open", "units")
+
+    def __init__(self) -> None:
+        """Idle and unknown."""
+        self.units = self.open = 0
+        self.nodes = -1
+        self.free_cpu_milli = self.free_memory_bytes = self.free_gpu_milli = 0
+
+
+class Gang:
+    """A pod group and its members. `attempt` 0: none open. `seq` is its age.
+
+    Times: failed at `failed_ms`, `until_ms` ends the backoff, `improved` since the last try.
+    """
+
+    __slots__ = (
+        *("attempt", "committed", "exists", "failed_ms", "failures", "gang", "improved", "key"),
+        *("members", "message", "min_count", "priority", "running", "seq", "sigs", "timeout_ms"),
+        *("until_ms", "verdict", "version", "waiting"),
+    )
+
+    def __init__(self, gang: int, seq: int) -> None:
+        """A group that was only named by a member so far."""
+        self.gang, self.seq = gang, seq
+        self.key = ""
+        self.exists = self.committed = self.improved = False
+        self.min_count = self.version = self.timeout_ms = 0
+        self.attempt = self.failures = self.failed_ms = self.until_ms = 0
+        self.priority = -(1 << 62)
+        self.message = self.verdict = ""
+        self.sigs: tuple[int, ...] = ()
+        self.members = array("q")
+        self.waiting = self.running = 0
+
+
+class Ask:
+    """A pod's dealings with preemption. `ended` is the highest ask known to be over."""
+
+    __slots__ = ("ended", "sig")
+
+    def __init__(self, sig: int, ended: int = 0) -> None:
+        """Asked for the first time."""
+        self.sig, self.ended = sig, ended
+
+
+class Lane:
+    """The one gang that nothing of its priority may pass; gang 0 = free."""
+
+    __slots__ = ("gang", "priority", "until_ms")
+
+    def __init__(self) -> None:
+        """Free."""
+        self.gang = self.priority = self.until_ms = 0
+
+
+class BindRate:
+    """Binds in the present and the last full second of the journal's time."""
+
+    __slots__ = ("count", "last", "since_ms")
+
+    def __init__(self) -> None:
+        """Nothing measured."""
+        self.since_ms = self.count = self.last = 0
+
+    def add(self, now_ms: int, count: int) -> None:
+        """Count binds."""
+        elapsed_ms = now_ms - self.since_ms
+        if elapsed_ms >= 1_000:
+            self.last = self.count * 1_000 // elapsed_ms
+            self.since_ms, self.count = now_ms, 0
+        self.count += count
+
+    def per_second(self) -> int:
+        """The higher of both seconds."""
+        return max(self.last, self.count)
+
+
+class QueueingState(MachineState):
+    """See the module's first lines."""
+
+    def __init__(self, sources: Sequence[str], placements: int) -> None:
+        """An empty queue before `placements` idle shards."""
+        super().__init__(sources)
+        self.config = Config()
+        self.all_mask = (1 << placements) - 1
+        self.pods = Pods()
+        self.sigs: dict[int, Sig] = {}
+        self.shards = [Shard() for _ in range(placements)]
+        self.attempts: dict[int, Attempt] = {}
+        self.gangs: dict[int, Gang] = {}
+        self.asks: dict[int, Ask] = {}
+        self.lane = Lane()
+        self.rate = BindRate()
+        self.next_attempt = self.next_seq = 1
+        # Work that inputs brought and decided events take out.
+        self.nominated: dict[int, int] = {}  # pod -> shard that made room for it
+        self.closed: dict[int, None] = {}  # pods whose preemption found nobody
+        # Derived from the above.
+        self.lanes: dict[int, list[Entry]] = {}  # shards that cannot be tried (bits) -> heap
+        self.backoff: dict[int, Bucket] = {}  # by end of backoff
+        self.backoff_ends: list[int] = []
+        self.flushes: list[tuple[int, int]] = []
+        self.wake: dict[int, None] = {}  # signatures with parked pods and a shard to try
+        self.ask_next: dict[int, None] = {}  # signatures with a pod to ask preemption for
+        self.say: dict[int, None] = {}  # gangs whose message changed
+        self.gangs_ready: list[tuple[int, int, int]] = []  # (-priority, age, gang)
+        self.gang_timers: list[tuple[int, int]] = []
+        self.trying: dict[int, None] = {}  # gangs with an open attempt
+        self.gangs_by_sig: dict[int, dict[int, None]] = {}  # signature -> gangs tried with it
+
+    # ------------------------------------------------------------- signatures
+
+    def refresh(self, sig: Sig) -> None:
+        """Bring the indexes in line after the mask, the parked pods or the asks changed."""
+        if sig.parked_live and sig.mask != self.all_mask:
+            self.wake[sig.sig] = None
+        else:
+            self.wake.pop(sig.sig, None)
+        if not sig.parked_live:
+            sig.flush_ms = 0
+            sig.parked = array("q")
+        if sig.askable and not sig.asking:
+            self.ask_next[sig.sig] = None
+        else:
+            self.ask_next.pop(sig.sig, None)
+
+    def enlist(self, sig: Sig) -> None:
+        """Give the signature's queue its place among the lanes."""
+        if sig.fifo.live and sig.lane != sig.mask:
+            sig.lane = sig.mask
+            entry = (-sig.priority, 1, sig.fifo.head_seq(self.pods), sig.sig)
+            heappush(self.lanes.setdefault(sig.mask, []), entry)
+
+    def lane_of(self, sig: Sig, left: Left) -> int:
+        """Shards at which these leftovers cannot be tried; all of them = park.
+
+        When every shard was tried and one has improved since its refusal, a new round begins at
+        once, a few times: parking would lose that wake-up.
+        """
+        tried = sig.mask | left.tried
+        if tried == self.all_mask and left.rounds < URGENT_ROUNDS_MAX:
+            return sig.mask
+        return tried
+
+    def enlist_left(self, sig: Sig, attempt: int, left: Left) -> None:
+        """Give leftovers their place among the lanes."""
+        entry = (-sig.priority, 0, attempt, sig.sig)
+        heappush(self.lanes.setdefault(self.lane_of(sig, left), []), entry)
+
+    def set_mask(self, sig: Sig, mask: int) -> None:
+        """Another set of shards refuses the signature now."""
+        if mask == sig.mask:
+            return
+        sig.mask = mask
+        self.enlist(sig)
+        for attempt in sorted(sig.left):
+            self.enlist_left(sig, attempt, sig.left[attempt])
+        self.refresh(sig)
+
+    # ------------------------------------------------------------- counters
+
+    def blocked(self) -> bool:
+        """Whether so many reserved pods wait for their bind that nothing more is dispatched."""
+        limit = max(self.config.unbound_max, self.rate.per_second())
+        return self.pods.counts[Pod.RESERVED] >= limit
+
+    def fixed_units(self, sig: Sig, shard: int) -> int:
+        """What a dispatch of the signature costs the shard before the first pod."""
+        if sig.sent >> shard & 1:
+            return 0
+        return UNITS_NEW_SIGNATURE + max(self.shards[shard].nodes, 0) // UNITS_NODES_DIVISOR
+
+    def free_mask(self) -> int:
+        """Shards with credits for at least one small dispatch, as bits."""
+        mask = 0
+        for number, shard in enumerate(self.shards):
+            if not shard.units or shard.units + UNITS_DISPATCH_MIN <= self.config.credit_units:
+                mask |= 1 << number
+        return mask
+
+    def answered(self, attempt: Attempt, count: int) -> None:
+        """Credits of `count` pods come back; the attempt ends with its last pod."""
+        shard = self.shards[attempt.shard]
+        attempt.open -= count
+        shard.open -= count
+        shard.units -= count
+        assert attempt.open >= 0
+        if attempt.open == 0:
+            shard.units -= attempt.fixed
+            del self.attempts[attempt.attempt]
+        assert shard.units >= 0
+        assert shard.open >= 0
+
+    def delay(self, ids: I64, until_ms: int) -> None:
+        """Put pods into the backoff bucket that ends then."""
+        bucket = self.backoff.get(until_ms)
+        if bucket is None:
+            bucket = self.backoff[until_ms] = Bucket()
+            heappush(self.backoff_ends, until_ms)
+        bucket.ids.frombytes(ids.tobytes())
+        bucket.live += len(ids)
+
+    def undelay(self, until_ms: int, count: int) -> None:
+        """Pods left the bucket; it goes with the last."""
+        bucket = self.backoff[until_ms]
+        bucket.live -= count
+        assert bucket.live >= 0
+        if not bucket.live:
+            del self.backoff[until_ms]
+
+
+def by_number(numbers: I64) -> list[tuple[int, I64]]:
+    """Distinct values in ascending order, each with the places where it stands."""
+    if len(numbers) == 1 or bool((numbers == numbers[0]).all()):
+        return [(int(numbers[0]), np.arange(len(numbers)))]
+    order = numbers.argsort(kind="stable")
+    values, starts = np.unique(numbers[order], return_index=True)
+    parts = np.split(order, starts[1:])
+    return [(int(value), part) for value, part in zip(values, parts, strict=True)]

@@ -1,0 +1,81 @@
+"""One line that explains where a pod stands, from the state alone; for people."""
+
+from services.queueing.core.messages import gang_message, parked_message
+from services.queueing.core.state import QueueingState, Sig
+from services.queueing.transitions import Pod
+
+
+def why(state: QueueingState, pod: int) -> str:
+    """Why this pod is where it is, with the numbers that say so."""
+    pods = state.pods
+    code = pods.state_of(pod)
+    if code is Pod.UNKNOWN:
+        return "not known to queueing"
+    if code in (Pod.BOUND, Pod.GONE):
+        return "bound" if code is Pod.BOUND else "bound or gone"
+    row = pod - pods.base
+    attempt = int(pods.attempt[row])
+    match code:
+        case Pod.GATED:
+            return "gated: it has scheduling gates"
+        case Pod.READY:
+            return f"ready: {_held_back(state, state.sigs[int(pods.sig[row])])}"
+        case Pod.IN_FLIGHT:
+            return f"in flight: attempt {attempt} at shard {state.attempts[attempt].shard}"
+        case Pod.LEFT:
+            sig = state.sigs[int(pods.sig[row])]
+            return f"left over by attempt {attempt}: {_held_back(state, sig)}; {_refusals(sig)}"
+        case Pod.PARKED:
+            sig = state.sigs[int(pods.sig[row])]
+            return f"unschedulable: {parked_message(sig, state.config)} {_refusals(sig)}"
+        case Pod.ASKING:
+            return f"unschedulable: preemption looks for victims (after attempt {attempt})"
+        case Pod.PREEMPTING:
+            return "waiting for the preemption for this pod to be finished"
+        case Pod.NOMINATED:
+            return f"its victims are gone: to be tried at shard {state.nominated[pod]}"
+        case Pod.BACKOFF:
+            return (
+                f"backoff until {int(pods.until_ms[row])} ms (now {state.now_ms} ms), "
+                f"refused {int(pods.refusals[row])} times"
+            )
+        case Pod.WAITING:
+            return _gang(state, int(pods.gang[row]))
+        case Pod.TRYING:
+            return f"gang {int(pods.gang[row])} is being tried: attempt {attempt}"
+        case _:
+            return "reserved: waits for its bind"
+
+
+def _held_back(state: QueueingState, sig: Sig) -> str:
+    """What a ready signature waits for."""
+    if state.blocked():
+        limit = max(state.config.unbound_max, state.rate.per_second())
+        return f"{state.pods.counts[Pod.RESERVED]} reserved pods wait for binds, limit {limit}"
+    lane = state.lane
+    if lane.gang and sig.priority <= lane.priority:
+        return f"gang {lane.gang} has the lane until {lane.until_ms} ms"
+    free = state.free_mask()
+    if not free & ~sig.mask:
+        units = ", ".join(str(shard.units) for shard in state.shards)
+        return f"no credits: work in flight by shard {units} of {state.config.credit_units}"
+    return "waits for its turn by priority and age"
+
+
+def _refusals(sig: Sig) -> str:
+    """What each shard said last."""
+    texts = []
+    for shard in sorted(sig.refusals):
+        refusal = sig.refusals[shard]
+        reasons = ", ".join(f"{count} {reason}" for reason, count in refusal.reasons) or "no reason"
+        stands = "" if sig.mask >> shard & 1 else ", improved since"
+        texts.append(f"shard {shard} ({refusal.nodes} nodes{stands}): {reasons}")
+    return f"[{'; '.join(texts)}]"
+
+
+def _gang(state: QueueingState, number: int) -> str:
+    gang = state.gangs[number]
+    message = gang_message(gang)
+    if message and message == gang.verdict:
+        return f"gang {gang.key}: {message} (failed {gang.failures} times)"
+    return f"gang {gang.key or number}: {message or 'waits for its turn by priority and age'}"
