@@ -1,0 +1,43 @@
+"""The life of one attempt of a gang as a table; docs diagrams are generated from it.
+
+`hold` events come one per chosen shard, so they repeat; `all_*` is the last answer of its kind.
+"""
+
+from enum import IntEnum
+
+
+class Phase(IntEnum):
+    """Where an attempt stands. The last three are ends: the attempt is forgotten."""
+
+    NEW = 0  # dispatched, nobody asked yet
+    OFFERING = 1  # every shard was asked what it could give
+    OFFERED = 2  # every shard answered: time for a plan
+    HOLDING = 3  # the plan's shards were asked to hold
+    ANSWERED = 4  # all of them answered: commit, plan again, or release
+    COMMITTED = 5
+    RELEASED = 6
+    TIMED_OUT = 7
+
+
+OPEN = (Phase.NEW, Phase.OFFERING, Phase.OFFERED, Phase.HOLDING, Phase.ANSWERED)
+
+TRANSITIONS: dict[tuple[Phase, str], Phase] = {
+    (Phase.NEW, "offer_asked"): Phase.OFFERING,
+    (Phase.OFFERING, "offered"): Phase.OFFERING,
+    (Phase.OFFERING, "all_offered"): Phase.OFFERED,
+    (Phase.OFFERED, "hold_asked"): Phase.HOLDING,
+    (Phase.HOLDING, "hold_asked"): Phase.HOLDING,
+    (Phase.HOLDING, "hold_answered"): Phase.HOLDING,
+    (Phase.HOLDING, "all_holds_answered"): Phase.ANSWERED,
+    (Phase.ANSWERED, "hold_asked"): Phase.HOLDING,
+    (Phase.ANSWERED, "gang_committed"): Phase.COMMITTED,
+    **{(phase, "gang_released"): Phase.RELEASED for phase in OPEN},
+    **{(phase, "gang_timed_out"): Phase.TIMED_OUT for phase in OPEN},
+}
+
+
+def following(phase: Phase, event: str, story: str) -> Phase:
+    """The phase after `event`. Raises AssertionError with the attempt's story when none is."""
+    after = TRANSITIONS.get((phase, event))
+    assert after is not None, f"{story}: {event} is not allowed in {phase.name}"
+    return after

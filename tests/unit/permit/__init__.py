@@ -1,0 +1,1 @@
+"""permit's core, case by case."""
