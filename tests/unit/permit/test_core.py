@@ -171,6 +171,12 @@ def test_a_held_member_that_goes_is_dropped():
     ]
 
 
+@pytest.mark.parametrize("order", [1, -1], ids=["held first", "gone first"])
+def test_a_member_that_went_does_not_count_for_min_count(order):
+    mesh = holding(groups=((7, (1, 2, 3, 4)),), counts=((3,),))
+    assert mesh.when(*(held(0, [1, 2, 3]), gone(1))[::order]) == [GangReleased(1, 1, (), 10)]
+
+
 def test_too_few_members_left_release_the_attempt():
     mesh = holding()
     assert mesh.when(gone(3)) == [STALE]
