@@ -1,0 +1,206 @@
+"""One decision per bind, one definite outcome per decision, and nothing given up too early.
+
+Replays binding's journal against the rules of effects (ARCHITECTURE.md, Journals, rule 5), with
+its own memory of what was asked and answered.
+"""
+
+from dataclasses import dataclass, field
+
+from muster.checker.journals import Journal, Problem, Step
+from shared.events.base import Event
+from shared.events.binding import BindFailed, BindsAsked, Bound, FencesAsked, ReadsAsked
+from shared.events.ingest import PodsAssigned, PodsGone
+from shared.events.observed import BindAnswers
+from shared.events.permit import GangCommitted
+from shared.events.placement import Reserved
+from shared.model.answers import Answer
+from shared.model.columns import unpack
+
+
+@dataclass
+class Decision:
+    """A pod's place, decided and not yet settled, and the evidence about it so far."""
+
+    node: int
+    position: int
+    asked: bool = False
+    done: bool = False
+    fenced: bool = False
+    gone: bool = False
+    unknown: bool = False
+    read: int = 0
+
+
+@dataclass
+class Settled:
+    """What a decision came to."""
+
+    node: int
+    outcome: str
+    position: int
+    unknown: bool
+
+
+@dataclass
+class Binds:
+    """Binding's books."""
+
+    open: dict[int, Decision] = field(default_factory=dict)
+    settled: dict[int, list[Settled]] = field(default_factory=dict)
+    facts: dict[int, int] = field(default_factory=dict)
+    gone: set[int] = field(default_factory=set)
+    effects: dict[int, tuple[str, dict[int, int]]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def blame(self, rule: str, position: int, text: str) -> None:
+        """Note a violation."""
+        self.problems.append((rule, f"binding/0 at {position}: {text}"))
+
+
+def replay(journal: Journal) -> Binds:
+    """Run binding's journal to its end."""
+    books = Binds()
+    for step in journal.steps:
+        for _source, _position, event in step.inputs:
+            _consume(books, event, step)
+        for event in step.received:
+            if isinstance(event, BindAnswers):
+                _answers(books, event)
+        for event in step.own:
+            _decide(books, event, step)
+    return books
+
+
+def _consume(books: Binds, event: Event, step: Step) -> None:
+    match event:
+        case Reserved() | GangCommitted():
+            columns = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
+            for pod, node in columns:
+                before = books.open.get(pod)
+                if before is not None:
+                    books.blame(
+                        "one-decision",
+                        step.position,
+                        f"pod {pod} decided for node {node}, still open for node {before.node}",
+                    )
+                books.open[pod] = Decision(node, step.position)
+        case PodsAssigned():
+            columns = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
+            books.facts.update(columns)
+        case PodsGone():
+            books.gone.update(unpack(event.ids).tolist())
+        case _:
+            pass
+
+
+def _answers(books: Binds, event: BindAnswers) -> None:
+    kind, asked = books.effects.get(event.effect, ("", {}))
+    pods, codes = unpack(event.ids).tolist(), unpack(event.codes).tolist()
+    nodes = unpack(event.nodes).tolist() if event.nodes else [0] * len(pods)
+    for pod, code, node in zip(pods, codes, nodes, strict=True):
+        decision = books.open.get(pod)
+        if decision is None or pod not in asked:
+            continue
+        if code == Answer.GONE:
+            decision.gone = True
+        if code == Answer.UNKNOWN and kind == "bind":
+            decision.unknown = True
+        if code == Answer.DONE and kind == "bind" and asked[pod] == decision.node:
+            decision.done = True
+        if code == Answer.DONE and kind == "read" and node > 0:
+            decision.read = node
+        if code == Answer.DONE and kind == "fence":
+            decision.fenced = True
+
+
+def _decide(books: Binds, event: Event, step: Step) -> None:
+    match event:
+        case BindsAsked():
+            _asked(books, event, step)
+        case ReadsAsked():
+            books.effects[event.effect] = ("read", dict.fromkeys(unpack(event.ids).tolist(), 0))
+        case FencesAsked():
+            books.effects[event.effect] = ("fence", dict.fromkeys(unpack(event.ids).tolist(), 0))
+        case Bound():
+            _bound(books, event, step)
+        case BindFailed():
+            _failed(books, event, step)
+        case _:
+            pass
+
+
+def _asked(books: Binds, event: BindsAsked, step: Step) -> None:
+    pods, nodes = unpack(event.ids).tolist(), unpack(event.nodes).tolist()
+    books.effects[event.effect] = ("bind", dict(zip(pods, nodes, strict=True)))
+    for pod, node in zip(pods, nodes, strict=True):
+        decision = books.open.get(pod)
+        if decision is None or decision.node != node:
+            books.blame(
+                "one-decision-per-bind", step.position, f"pod {pod} bound to {node} undecided"
+            )
+            continue
+        if decision.fenced:
+            books.blame(
+                "fence", step.position, f"pod {pod}: bind to {node} asked again after its fence"
+            )
+        decision.asked = True
+
+
+def _settle(books: Binds, pod: int, node: int, outcome: str, step: Step) -> Decision | None:
+    decision = books.open.pop(pod, None)
+    if decision is None:
+        last = books.settled.get(pod, [])
+        books.blame(
+            "one-outcome", step.position, f"pod {pod}: {outcome} without a decision, before: {last}"
+        )
+        return None
+    books.settled.setdefault(pod, []).append(
+        Settled(decision.node, outcome, step.position, decision.unknown)
+    )
+    if node and node != decision.node:
+        books.blame(
+            "one-outcome", step.position, f"pod {pod}: {outcome} {node}, decided {decision.node}"
+        )
+    return decision
+
+
+def _bound(books: Binds, event: Bound, step: Step) -> None:
+    columns = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
+    for pod, node in columns:
+        decision = _settle(books, pod, node, "bound", step)
+        if decision is None:
+            continue
+        proofs = (decision.done, decision.read == node, books.facts.get(pod) == node)
+        if not any(proofs):
+            books.blame("definite", step.position, f"pod {pod}: bound to {node} without proof")
+
+
+def _failed(books: Binds, event: BindFailed, step: Step) -> None:
+    nodes = unpack(event.nodes).tolist() if event.nodes else [0] * (len(event.ids) // 8)
+    for pod, node in zip(unpack(event.ids).tolist(), nodes, strict=True):
+        decision = _settle(books, pod, node, event.reason, step)
+        if decision is None:
+            continue
+        if not _justified(books, decision, pod, event.reason):
+            books.blame(
+                "definite", step.position, f"pod {pod}: {event.reason} without proof: {decision}"
+            )
+
+
+def _justified(books: Binds, decision: Decision, pod: int, reason: str) -> bool:
+    fact = books.facts.get(pod)
+    match reason:
+        case "gone":
+            return decision.gone or pod in books.gone
+        case "foreign":
+            return decision.read not in (0, decision.node) or fact not in (None, decision.node)
+        case "abandoned":
+            return decision.fenced or not decision.asked
+        case _:
+            return False
+
+
+def at_rest(books: Binds) -> None:
+    """Every decision has come to its outcome."""
+    for pod, decision in sorted(books.open.items()):
+        books.blame("one-outcome", -1, f"pod {pod}: decision for {decision.node} never settled")

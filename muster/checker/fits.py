@@ -1,0 +1,186 @@
+"""Does a pod fit on a node? The rules again, one pod and one node at a time, written to be read.
+
+Follows kube-scheduler's Filter plugins (NodeUnschedulable, TaintToleration, NodeAffinity,
+NodePorts, NodeResourcesFit) and the per-device GPU rule; knows nothing of scores.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from shared.model.objects import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    PODS,
+    UNSCHEDULABLE_TAINT,
+    HostPort,
+    Node,
+    PodSpec,
+    Requirement,
+    SelectorTerm,
+    Taint,
+    Toleration,
+)
+
+
+@dataclass
+class Load:
+    """What stands on one node: specs by pod id, and the GPU devices (bit masks) of those known."""
+
+    pods: dict[int, PodSpec] = field(default_factory=dict)
+    devices: dict[int, int] = field(default_factory=dict)
+
+    def without(self, ids: Iterable[int]) -> "Load":
+        """A copy with some pods removed."""
+        gone = set(ids)
+        return Load(
+            {pod: spec for pod, spec in self.pods.items() if pod not in gone},
+            {pod: mask for pod, mask in self.devices.items() if pod not in gone},
+        )
+
+    def plus(self, pod: int, spec: PodSpec, mask: int = 0) -> "Load":
+        """A copy with one pod more."""
+        copy = Load(dict(self.pods), dict(self.devices))
+        copy.add(pod, spec, mask)
+        return copy
+
+    def add(self, pod: int, spec: PodSpec, mask: int = 0) -> None:
+        """Put a pod here."""
+        self.pods[pod] = spec
+        if mask:
+            self.devices[pod] = mask
+
+    def drop(self, pod: int) -> None:
+        """Take a pod away, if it is here."""
+        self.pods.pop(pod, None)
+        self.devices.pop(pod, None)
+
+    def used(self, resource: str) -> int:
+        """The sum of requests."""
+        return sum(spec.request(resource) for spec in self.pods.values())
+
+
+def why_not(spec: PodSpec, node: Node, load: Load) -> str | None:
+    """The first rule that keeps the pod off the node, or None when it fits."""
+    return static_obstacle(spec, node) or full_for(spec, node, load)
+
+
+def static_obstacle(spec: PodSpec, node: Node) -> str | None:
+    """Rules between a pod and a node that other pods do not change."""
+    unschedulable = Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)
+    if node.unschedulable and not _tolerated(unschedulable, spec.tolerations):
+        return "unschedulable"
+    for taint in node.taints:
+        if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not _tolerated(taint, spec.tolerations):
+            return f"taint {taint.key}"
+    for key, value in spec.node_selector:
+        if node.labels.get(key) != value:
+            return "node selector"
+    if spec.affinity_required and not any(
+        term_matches(term, node) for term in spec.affinity_required
+    ):
+        return "node affinity"
+    gpu = spec.gpu
+    if gpu is not None and gpu.models and node.gpu_model not in gpu.models:
+        return "gpu model"
+    return None
+
+
+def full_for(spec: PodSpec, node: Node, load: Load) -> str | None:
+    """Rules about what is left on the node."""
+    have = dict(node.allocatable)
+    if len(load.pods) + 1 > have.get(PODS, 0):
+        return "too many pods"
+    for resource, amount in spec.requests:
+        if resource != PODS and amount > 0 and load.used(resource) + amount > have.get(resource, 0):
+            return f"insufficient {resource}"
+    for port in spec.host_ports:
+        for other in load.pods.values():
+            if any(_clash(port, taken) for taken in other.host_ports):
+                return "host port"
+    return None if spec.gpu is None else _gpu_obstacle(spec, node, load)
+
+
+def _gpu_obstacle(spec: PodSpec, node: Node, load: Load) -> str | None:
+    assert spec.gpu is not None
+    wanted = spec.gpu
+    free = device_room(node, load)
+    if free is None:
+        # A pod without known devices stands here: only the sum can be judged.
+        used = sum(o.gpu.milli * o.gpu.count for o in load.pods.values() if o.gpu is not None)
+        enough = used + wanted.milli * wanted.count <= node.gpu_count * 1000
+        return None if enough else "gpu"
+    if wanted.milli >= 1000:
+        empty = sum(1 for room in free if room == 1000)
+        return None if empty >= wanted.count else "gpu"
+    return None if any(room >= wanted.milli for room in free) else "gpu"
+
+
+def device_room(node: Node, load: Load) -> list[int] | None:
+    """Free milli per device; None when some pod's devices are unknown."""
+    free = [1000] * node.gpu_count
+    for pod, spec in load.pods.items():
+        if spec.gpu is None:
+            continue
+        mask = load.devices.get(pod, 0)
+        if not mask:
+            return None
+        for device in range(mask.bit_length()):
+            if mask >> device & 1:
+                if device >= len(free):
+                    return None
+                free[device] -= spec.gpu.milli
+    return free
+
+
+def _clash(a: HostPort, b: HostPort) -> bool:
+    if a.port != b.port or a.protocol != b.protocol:
+        return False
+    return a.ip == b.ip or "0.0.0.0" in (a.ip, b.ip)
+
+
+def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return any(_tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.value == taint.value
+
+
+def term_matches(term: SelectorTerm, node: Node) -> bool:
+    """All of a term's requirements; an empty term matches nothing."""
+    if not term.labels and not term.fields:
+        return False
+    return all(_holds(need, node.labels) for need in term.labels) and all(
+        _holds(need, {"metadata.name": node.name}) for need in term.fields
+    )
+
+
+def _holds(need: Requirement, labels: dict[str, str]) -> bool:
+    value = labels.get(need.key)
+    match need.operator:
+        case "In":
+            return value is not None and value in need.values
+        case "NotIn":
+            return value is None or value not in need.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            return _compares(need, value)
+
+
+def _compares(need: Requirement, value: str | None) -> bool:
+    if value is None:
+        return False
+    try:
+        have, bound = int(value), int(need.values[0])
+    except ValueError:
+        return False
+    return have > bound if need.operator == "Gt" else have < bound

@@ -1,0 +1,120 @@
+"""All of minCount or nothing, decided once, from holds that were really there."""
+
+from dataclasses import dataclass, field
+
+from muster.checker.journals import Journal, Problem, Step
+from shared.events.base import Event
+from shared.events.ingest import PodsGone
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked
+from shared.events.placement import GangHeld
+from shared.events.queueing import GangDispatched
+from shared.model.columns import unpack
+
+
+@dataclass
+class Gangs:
+    """Permit's books."""
+
+    tries: dict[tuple[int, int], GangDispatched] = field(default_factory=dict)
+    held: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
+    ended: dict[tuple[int, int], str] = field(default_factory=dict)
+    committed: dict[int, dict[int, int]] = field(default_factory=dict)
+    gone: set[int] = field(default_factory=set)
+    asked: set[tuple[int, int]] = field(default_factory=set)
+    problems: list[Problem] = field(default_factory=list)
+
+    def blame(self, rule: str, position: int, text: str) -> None:
+        """Note a violation."""
+        self.problems.append((rule, f"permit/0 at {position}: {text}"))
+
+
+def replay(journal: Journal) -> Gangs:
+    """Run permit's journal to its end."""
+    books = Gangs()
+    for step in journal.steps:
+        for _source, _position, event in step.inputs:
+            _consume(books, event, step)
+        for event in step.own:
+            _decide(books, event, step)
+    return books
+
+
+def _consume(books: Gangs, event: Event, step: Step) -> None:
+    match event:
+        case GangDispatched():
+            key = (event.gang, event.attempt)
+            if key in books.tries:
+                books.blame("one-attempt", step.position, f"gang {key} dispatched twice")
+            books.tries[key] = event
+            _check_members(books, event, step)
+        case GangHeld():
+            columns = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
+            held = books.held.setdefault((event.gang, event.attempt), {})
+            for pod, node in columns:
+                if pod in held:
+                    books.blame("gang-held-once", step.position, f"pod {pod} is held twice")
+                held[pod] = node
+        case PodsGone():
+            books.gone.update(unpack(event.ids).tolist())
+        case _:
+            pass
+
+
+def _check_members(books: Gangs, event: GangDispatched, step: Step) -> None:
+    pods = [pod for part in event.members for pod in unpack(part.ids).tolist()]
+    if len(pods) != len(set(pods)):
+        books.blame("gang-members", step.position, f"gang {event.gang}: a member counted twice")
+    if len(set(pods)) < event.min_count:
+        books.blame(
+            "gang-members", step.position, f"gang {event.gang} sent with {len(set(pods))} members"
+        )
+
+
+def _decide(books: Gangs, event: Event, step: Step) -> None:
+    match event:
+        case HoldAsked():
+            key = (event.gang, event.attempt)
+            books.asked.add(key)
+            if key in books.ended:
+                books.blame("one-outcome", step.position, f"gang {key}: hold after its end")
+        case GangCommitted():
+            _commit(books, event, step)
+        case GangReleased():
+            _end(books, event.gang, event.attempt, "released", step)
+        case GangTimedOut():
+            _end(books, event.gang, event.attempt, "timed out", step)
+        case _:
+            pass
+
+
+def _end(books: Gangs, gang: int, attempt: int, how: str, step: Step) -> None:
+    before = books.ended.get((gang, attempt))
+    if before == "committed" or (before is not None and how == "committed"):
+        books.blame(
+            "one-outcome", step.position, f"gang {gang} attempt {attempt}: {how} after {before}"
+        )
+    books.ended[(gang, attempt)] = how
+
+
+def _commit(books: Gangs, event: GangCommitted, step: Step) -> None:
+    key = (event.gang, event.attempt)
+    _end(books, event.gang, event.attempt, "committed", step)
+    wanted, held = books.tries.get(key), books.held.get(key, {})
+    columns = list(zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True))
+    distinct = {pod for pod, _node in columns}
+    if wanted is None or len(distinct) < wanted.min_count:
+        books.blame(
+            "gang-whole", step.position, f"gang {event.gang} committed with {len(distinct)} pods"
+        )
+    for pod, node in columns:
+        if held.get(pod) != node:
+            books.blame("gang-held", step.position, f"gang {event.gang}: pod {pod} is not held")
+        if pod in books.gone:
+            books.blame("gang-whole", step.position, f"gang {event.gang}: pod {pod} was gone")
+    books.committed.setdefault(event.gang, {}).update(columns)
+
+
+def at_rest(books: Gangs) -> None:
+    """Every attempt that asked for holds has come to an end."""
+    for key in sorted(set(books.tries) - set(books.ended)):
+        books.blame("one-outcome", -1, f"gang {key[0]} attempt {key[1]} never ended")

@@ -1,0 +1,47 @@
+"""What the cluster itself remembers of a run: the other half of what the checker reads."""
+
+from dataclasses import dataclass, field
+
+from shared.model.answers import Answer
+from shared.model.objects import Node, PodSpec
+
+
+@dataclass
+class Post:
+    """One binding POST as the network saw it. Times in seconds since the run began."""
+
+    sent_s: float
+    sender: str
+    uid: str
+    node: str
+    revision: int
+    way: str
+    landed_s: float | None = None
+    answer: Answer | None = None
+
+
+@dataclass
+class PodTruth:
+    """A pod in the cluster at the end (or when it was deleted)."""
+
+    uid: str
+    namespace: str
+    name: str
+    spec: PodSpec
+    gang: str = ""
+    gated: bool = False
+    node: str = ""
+    by_mesh: bool = False
+    deleted: bool = False
+    evicted: bool = False
+
+
+@dataclass
+class ClusterHistory:
+    """Pods ever, nodes at the end, and every bind that the API accepted: (uid, node name, ours)."""
+
+    pods: dict[str, PodTruth] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+    binds: list[tuple[str, str, bool]] = field(default_factory=list)
+    posts: list[Post] = field(default_factory=list)
+    evicted: list[str] = field(default_factory=list)

@@ -1,0 +1,215 @@
+"""A shard's books, kept a second time: every decision is checked against what it had consumed.
+
+The inputs of a record are applied first, then its own events one by one, as the design says. A
+decision that does not fit into the books at that point is a violation, whatever came later.
+"""
+
+from collections.abc import Iterator
+
+from muster.checker import victims
+from muster.checker.books import Ledger
+from muster.checker.fits import Load, full_for, why_not
+from muster.checker.journals import Journal, Step
+from shared.events.base import Event
+from shared.events.ingest import NodesGone, NodesSet, PodsAssigned, PodsGone, SignatureDefined
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
+from shared.events.placement import (
+    CandidatesFound,
+    GangHeld,
+    Nominated,
+    NominationLost,
+    Released,
+    Reserved,
+    ShardDigest,
+)
+from shared.events.preemption import DryRunAsked, NominationCleared
+from shared.model.columns import unpack
+from shared.model.ids import service_of
+from shared.model.objects import CPU, MEMORY, Node, PodSpec
+
+
+def replay(journal: Journal) -> Ledger:
+    """Run one shard's journal to its end."""
+    ledger = Ledger(journal.name)
+    for step in journal.steps:
+        for source, _position, event in step.inputs:
+            _consume(ledger, source, event, step)
+        for event in step.own:
+            _decide(ledger, event, step)
+    return ledger
+
+
+def _consume(ledger: Ledger, source: str, event: Event, step: Step) -> None:
+    if service_of(source) == "ingest":
+        _world(ledger, event)
+        return
+    match event:
+        case GangReleased() | GangTimedOut():
+            ledger.release(ledger.holds.pop((event.gang, event.attempt), set()))
+        case GangCommitted():
+            committed = set(unpack(event.ids).tolist())
+            held = ledger.holds.pop((event.gang, event.attempt), set())
+            ledger.release(held - committed)
+        case NominationCleared():
+            found = ledger.nominations.get(event.pod)
+            if found is not None:
+                del ledger.nominations[event.pod]
+        case DryRunAsked():
+            ledger.asks[event.ask] = event
+        case _:
+            pass
+
+
+def _world(ledger: Ledger, event: Event) -> None:
+    match event:
+        case SignatureDefined():
+            ledger.specs[event.sig] = event.spec
+        case NodesSet():
+            for node, value in zip(unpack(event.ids).tolist(), event.nodes, strict=True):
+                ledger.nodes[node] = value
+                ledger.loads.setdefault(node, Load())
+        case NodesGone():
+            for node in unpack(event.ids).tolist():
+                ledger.nodes.pop(node, None)
+                for pod in sorted(ledger.loads.get(node, Load()).pods):
+                    ledger.take(pod)
+        case PodsAssigned():
+            columns = zip(
+                unpack(event.ids).tolist(),
+                unpack(event.sigs).tolist(),
+                unpack(event.nodes).tolist(),
+                strict=True,
+            )
+            for pod, sig, node in columns:
+                if pod not in ledger.gone:
+                    ledger.put(pod, ledger.specs[sig], node)
+                    ledger.facts.add(pod)
+                    ledger.nominations.pop(pod, None)
+        case PodsGone():
+            for pod in unpack(event.ids).tolist():
+                ledger.gone.add(pod)
+                ledger.take(pod)
+                ledger.nominations.pop(pod, None)
+        case _:
+            pass
+
+
+def _decide(ledger: Ledger, event: Event, step: Step) -> None:
+    match event:
+        case Reserved():
+            _reserve(ledger, step, _rows(event, [event.sig] * (len(event.ids) // 8)))
+        case GangHeld():
+            pods = unpack(event.ids).tolist()
+            ledger.holds.setdefault((event.gang, event.attempt), set()).update(pods)
+            _reserve(ledger, step, _rows(event, unpack(event.sigs).tolist()))
+        case Released():
+            ledger.release(unpack(event.ids).tolist())
+        case CandidatesFound():
+            victims.candidates(ledger, event, step)
+        case Nominated():
+            victims.nominate(ledger, event, step)
+        case NominationLost():
+            ledger.nominations.pop(event.pod, None)
+        case ShardDigest():
+            ledger.digest = event
+        case _:
+            pass
+
+
+def _rows(event: Reserved | GangHeld, sigs: list[int]) -> Iterator[tuple[int, int, int, int]]:
+    pods = unpack(event.ids).tolist()
+    masks = unpack(event.devices).tolist() if event.devices else [0] * len(pods)
+    return zip(pods, sigs, unpack(event.nodes).tolist(), masks, strict=True)
+
+
+def _reserve(ledger: Ledger, step: Step, rows: Iterator[tuple[int, int, int, int]]) -> None:
+    for pod, sig, node, mask in rows:
+        spec, where = ledger.specs[sig], ledger.nodes.get(node)
+        if pod in ledger.gone:
+            ledger.blame("no-ghosts", step.position, f"pod {pod} reserved after it was gone")
+        if pod in ledger.place:
+            ledger.blame(
+                "one-charge",
+                step.position,
+                f"pod {pod} reserved on node {node} while charged to node {ledger.place[pod]}",
+            )
+        if where is None:
+            ledger.blame("own-nodes", step.position, f"pod {pod} on node {node}, not of this shard")
+            continue
+        _check_room(ledger, step, pod, spec, node, where)
+        _check_devices(ledger, step, pod, spec, node, mask)
+        ledger.put(pod, spec, node, mask)
+        ledger.nominations.pop(pod, None)
+
+
+def _check_room(
+    ledger: Ledger, step: Step, pod: int, spec: PodSpec, node: int, where: Node
+) -> None:
+    load = ledger.loads.get(node, Load())
+    reason = why_not(spec, where, load)
+    if reason is not None:
+        rule = "no-over-commit" if full_for(spec, where, load) else "hard-constraints"
+        ledger.blame(rule, step.position, f"pod {pod} on node {node} ({where.name}): {reason}")
+        return
+    crowded = load
+    for nomination in ledger.nominations.values():
+        other = nomination.spec
+        if nomination.node == node and nomination.pod != pod and other.priority >= spec.priority:
+            crowded = crowded.plus(-nomination.pod, other)
+    reason = why_not(spec, where, crowded) if crowded is not load else None
+    if reason is not None:
+        ledger.blame(
+            "nominated-space", step.position, f"pod {pod} on node {node} takes it: {reason}"
+        )
+
+
+def _check_devices(
+    ledger: Ledger, step: Step, pod: int, spec: PodSpec, node: int, mask: int
+) -> None:
+    if spec.gpu is None:
+        return
+    if mask.bit_count() != spec.gpu.count:
+        ledger.blame("gpu-devices", step.position, f"pod {pod} got device mask {mask:#x}")
+        return
+    load = ledger.loads[node]
+    for device in range(mask.bit_length()):
+        if not mask >> device & 1:
+            continue
+        used = sum(
+            other.gpu.milli
+            for one, other in load.pods.items()
+            if other.gpu is not None and load.devices.get(one, 0) >> device & 1
+        )
+        if used + spec.gpu.milli > 1000 or device >= ledger.nodes[node].gpu_count:
+            ledger.blame(
+                "gpu-devices", step.position, f"pod {pod}: device {device} of node {node} is full"
+            )
+
+
+def at_rest(ledger: Ledger) -> None:
+    """What must hold when nothing is in flight any more: no reservation without a fact."""
+    for pod, node in sorted(ledger.place.items()):
+        if pod not in ledger.facts:
+            ledger.blame("conservation", -1, f"pod {pod} still reserved on node {node}")
+    for (gang, attempt), pods in sorted(ledger.holds.items()):
+        left = sorted(pods & set(ledger.place) - ledger.facts)
+        if left:
+            ledger.blame("conservation", -1, f"gang {gang} attempt {attempt} still holds {left}")
+    digest = ledger.digest
+    if digest is not None and not ledger.nominations:
+        _check_digest(ledger, digest)
+
+
+def _check_digest(ledger: Ledger, digest: ShardDigest) -> None:
+    """The shard's own view of what it has left equals the books."""
+    for name, resource in (("free_cpu_milli", CPU), ("free_memory_bytes", MEMORY)):
+        free = max(
+            0,
+            sum(
+                dict(node.allocatable).get(resource, 0) - ledger.loads[row].used(resource)
+                for row, node in ledger.nodes.items()
+            ),
+        )
+        said = getattr(digest, name)
+        if said != free:
+            ledger.blame("conservation", -1, f"the digest says {name} {said}, the books {free}")

@@ -1,0 +1,184 @@
+"""Who goes, for whom: asked, nominated, and only then evicted; nobody for two."""
+
+from dataclasses import dataclass, field
+
+from muster.checker.facts import Facts
+from muster.checker.journals import Journal, Problem, Step
+from shared.events.base import Event
+from shared.events.binding import Evicted, EvictionFailed, EvictionsAsked
+from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsGone
+from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationLost
+from shared.events.preemption import (
+    DryRunAsked,
+    EvictAsked,
+    NominateAsked,
+    NominationCleared,
+    PreemptionClosed,
+    PreemptionOpened,
+)
+from shared.model.columns import unpack
+
+
+@dataclass
+class Ask:
+    """One preemptor's case."""
+
+    pod: int
+    sig: int
+    shards: int = 0
+    candidates: list[tuple[int, Candidate]] = field(default_factory=list)
+    nominated: frozenset[int] | None = None
+    closed: bool = False
+
+
+@dataclass
+class Preemptions:
+    """Preemption's books."""
+
+    facts: Facts
+    asks: dict[int, Ask] = field(default_factory=dict)
+    evicting: dict[int, int] = field(default_factory=dict)
+    allowed: dict[int, int] = field(default_factory=dict)
+    disrupted: dict[int, set[int]] = field(default_factory=dict)
+    covered: dict[int, set[int]] = field(default_factory=dict)
+    sent: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+    problems: list[Problem] = field(default_factory=list)
+
+    def blame(self, rule: str, position: int, text: str) -> None:
+        """Note a violation."""
+        self.problems.append((rule, f"preemption/0 at {position}: {text}"))
+
+
+def replay(journal: Journal, facts: Facts) -> Preemptions:
+    """Run preemption's journal to its end."""
+    books = Preemptions(facts)
+    for step in journal.steps:
+        for _source, _position, event in step.inputs:
+            _consume(books, event, step)
+        for event in step.own:
+            _decide(books, event, step)
+    return books
+
+
+def _consume(books: Preemptions, event: Event, step: Step) -> None:
+    match event:
+        case BudgetSet():
+            books.allowed[event.budget] = event.allowed
+            books.disrupted[event.budget] = set(unpack(event.disrupted).tolist())
+            books.covered.setdefault(event.budget, set()).update(unpack(event.covered).tolist())
+        case BudgetCovers():
+            books.covered.setdefault(event.budget, set()).update(unpack(event.ids).tolist())
+        case BudgetGone():
+            books.allowed.pop(event.budget, None)
+        case PodsGone():
+            pods = unpack(event.ids).tolist()
+            books.gone.update(pods)
+        case CandidatesFound():
+            ask = books.asks.get(event.ask)
+            if ask is not None and not ask.closed:
+                ask.candidates += [(event.shard, candidate) for candidate in event.candidates]
+        case Nominated():
+            ask = books.asks.get(event.ask)
+            if ask is not None:
+                ask.nominated = frozenset(unpack(event.victims).tolist())
+        case Evicted() | EvictionFailed() | NominationLost():
+            pass
+        case _:
+            pass
+
+
+def _decide(books: Preemptions, event: Event, step: Step) -> None:
+    match event:
+        case DryRunAsked():
+            _ask(books, event, step)
+        case NominateAsked():
+            _pick(books, event, step)
+        case EvictAsked():
+            _evict(books, event, step)
+        case PreemptionOpened():
+            ask = books.asks.get(event.ask)
+            if ask is None or ask.nominated is None:
+                books.blame("nominate-first", step.position, f"ask {event.ask} opened too early")
+        case PreemptionClosed():
+            ask = books.asks.get(event.ask)
+            if ask is not None:
+                ask.closed = True
+                for victim in sorted(ask.nominated or ()):
+                    if books.evicting.get(victim) == event.ask:
+                        del books.evicting[victim]
+        case NominationCleared():
+            pass
+        case _:
+            pass
+
+
+def _ask(books: Preemptions, event: DryRunAsked, step: Step) -> None:
+    books.asks[event.ask] = Ask(event.pod, event.sig)
+    said = {budget.budget: budget.left for budget in event.budgets}
+    for budget, allowed in sorted(books.allowed.items()):
+        ours = books.covered.get(budget, set()) & set(books.evicting)
+        left = allowed - len(ours - books.disrupted.get(budget, set()) - books.gone)
+        if said.get(budget, left if left >= 0 else 0) > max(left, 0):
+            books.blame(
+                "budget", step.position, f"budget {budget}: {said[budget]} said left of {left}"
+            )
+
+
+def rank(candidate: Candidate) -> tuple[int, int, int, int, int]:
+    """kube-scheduler's pickOneNodeForPreemption, without its last tie-breaks."""
+    return (
+        candidate.violations,
+        candidate.highest,
+        candidate.priority_sum,
+        len(candidate.victims) // 8,
+        -candidate.earliest_start_ms,
+    )
+
+
+def _pick(books: Preemptions, event: NominateAsked, step: Step) -> None:
+    ask = books.asks.get(event.ask)
+    if ask is None:
+        books.blame("asked", step.position, f"nomination for ask {event.ask} nobody asked")
+        return
+    chosen = [c for shard, c in ask.candidates if shard == event.shard and c.node == event.node]
+    chosen = [c for c in chosen if c.victims == event.victims]
+    if not chosen:
+        books.blame("candidates", step.position, f"ask {event.ask}: node {event.node} not offered")
+        return
+    shared = set(unpack(event.victims).tolist()) & set(books.evicting)
+    if shared:
+        books.blame("victims", step.position, f"ask {event.ask}: victims {sorted(shared)} shared")
+
+
+def _evict(books: Preemptions, event: EvictAsked, step: Step) -> None:
+    ask = books.asks.get(event.ask)
+    victims = set(unpack(event.victims).tolist())
+    if ask is None or ask.nominated is None or not victims <= ask.nominated:
+        books.blame(
+            "nominate-first", step.position, f"ask {event.ask}: {sorted(victims)} not nominated"
+        )
+        return
+    mine = books.facts.specs[ask.sig].priority
+    for victim in sorted(victims):
+        spec = books.facts.spec(victim)
+        if spec is not None and spec.priority >= mine:
+            books.blame("victims", step.position, f"victim {victim} is not of lower priority")
+        if books.evicting.get(victim, event.ask) != event.ask:
+            books.blame("victims", step.position, f"victim {victim} serves two preemptors")
+        books.evicting[victim] = event.ask
+
+
+def check_sent(binding: Journal, books: Preemptions) -> None:
+    """Binding evicts only whom preemption told it to."""
+    told: dict[int, set[int]] = {}
+    for step in binding.steps:
+        for _source, _position, event in step.inputs:
+            if isinstance(event, EvictAsked):
+                told.setdefault(event.ask, set()).update(unpack(event.victims).tolist())
+        for event in step.own:
+            if isinstance(event, EvictionsAsked):
+                victims = set(unpack(event.ids).tolist())
+                books.sent |= victims
+                if not victims <= told.get(event.ask, set()):
+                    books.blame("evict-asked", step.position, f"evicts {sorted(victims)} unasked")

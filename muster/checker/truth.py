@@ -1,0 +1,68 @@
+"""The journals against the cluster: no bind without a decision, no outcome that is not so."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from muster.checker.binds import Binds
+from muster.checker.facts import Facts
+from muster.checker.gangs import Gangs
+from muster.checker.history import ClusterHistory
+from muster.checker.journals import Problem
+
+
+def check(binds: Binds, gangs: Gangs, facts: Facts, history: ClusterHistory) -> Iterator[Problem]:
+    """At rest, all of it must agree."""
+    yield from _once(history)
+    yield from _outcomes(binds, facts, history)
+    yield from _whole(gangs, binds, facts, history)
+
+
+def _once(history: ClusterHistory) -> Iterator[Problem]:
+    count = Counter(uid for uid, _node, _ours in history.binds)
+    for uid, times in sorted(count.items()):
+        if times > 1:
+            yield ("no-double-bind", f"{uid} was bound {times} times")
+
+
+def _outcomes(binds: Binds, facts: Facts, history: ClusterHistory) -> Iterator[Problem]:
+    """What the API accepted from us is what the last decision says, and the other way round."""
+    name_of = {node: value.name for node, value in facts.nodes.items()}
+    accepted = {uid: node for uid, node, ours in history.binds if ours}
+    for uid, node in sorted(accepted.items()):
+        pod = facts.id_of.get(uid, 0)
+        settled = binds.settled.get(pod, [])
+        truth = history.pods[uid]
+        if not settled:
+            yield ("decision-for-bind", f"pod {pod} ({uid}) bound to {node} without a decision")
+        elif settled[-1].outcome != "bound" and not truth.deleted:
+            yield (
+                "outcome-is-true",
+                f"pod {pod} ({uid}) is on {node} by our bind, journal says {settled[-1]}",
+            )
+        elif settled[-1].outcome == "bound" and name_of.get(settled[-1].node) != node:
+            yield ("outcome-is-true", f"pod {pod} is on {node}, journal says {settled[-1]}")
+    for pod, settled in sorted(binds.settled.items()):
+        uid = facts.uid_of.get(pod, "")
+        if settled[-1].outcome == "bound" and uid in history.pods:
+            truth = history.pods[uid]
+            if truth.node != name_of.get(settled[-1].node):
+                yield ("outcome-is-true", f"pod {pod}: journal says bound, cluster {truth.node!r}")
+
+
+def _whole(gangs: Gangs, binds: Binds, facts: Facts, history: ClusterHistory) -> Iterator[Problem]:
+    """No member of a gang has a node from us unless its gang was committed."""
+    ours = {uid for uid, _node, by_mesh in history.binds if by_mesh}
+    for uid in sorted(ours):
+        pod = facts.id_of.get(uid, 0)
+        gang = facts.gang_of.get(pod, 0)
+        if gang and gang not in gangs.committed:
+            yield ("gang-whole", f"pod {pod} of gang {gang} was bound, the gang never committed")
+    for gang, members in sorted(gangs.committed.items()):
+        for pod in sorted(members):
+            uid = facts.uid_of.get(pod, "")
+            truth = history.pods.get(uid)
+            if truth is None or truth.deleted or truth.node:
+                continue
+            outcomes = [one.outcome for one in binds.settled.get(pod, [])]
+            if "abandoned" not in outcomes:
+                yield ("gang-whole", f"member {pod} of committed gang {gang}: {outcomes}")

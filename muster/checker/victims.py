@@ -1,0 +1,99 @@
+"""Victims: there, of lower priority, enough, and none too many, at the moment of the decision."""
+
+from muster.checker.books import Ledger, Nomination
+from muster.checker.fits import Load, why_not
+from muster.checker.journals import Step
+from shared.events.placement import CandidatesFound, Nominated
+from shared.model.columns import unpack
+from shared.model.objects import PodSpec
+
+
+def _others_leaving(ledger: Ledger, pod: int, node: int) -> set[int]:
+    return {
+        victim
+        for nomination in ledger.nominations.values()
+        if nomination.pod != pod and nomination.node == node
+        for victim in nomination.victims
+    }
+
+
+def candidates(ledger: Ledger, event: CandidatesFound, step: Step) -> None:
+    """A dry run's answer."""
+    ask = ledger.asks.get(event.ask)
+    if ask is None:
+        ledger.blame("asked", step.position, f"candidates for ask {event.ask} nobody asked")
+        return
+    spec = ledger.specs[ask.sig]
+    taken = set(unpack(ask.taken).tolist())
+    for candidate in event.candidates:
+        victims = unpack(candidate.victims).tolist()
+        if taken & set(victims):
+            ledger.blame("victims", step.position, f"ask {event.ask}: victims are taken already")
+        _check_victims(ledger, step, event.pod, spec, candidate.node, victims)
+        _check_minimal(ledger, step, event.pod, spec, candidate.node, victims, taken)
+
+
+def _check_victims(
+    ledger: Ledger, step: Step, pod: int, spec: PodSpec, node: int, victims: list[int]
+) -> None:
+    if not victims:
+        ledger.blame("victims", step.position, f"pod {pod}: a candidate without victims")
+    for victim in victims:
+        load = ledger.loads.get(node, Load())
+        if victim not in load.pods or victim not in ledger.place:
+            ledger.blame("victims", step.position, f"victim {victim} is not on node {node}")
+        elif load.pods[victim].priority >= spec.priority:
+            ledger.blame(
+                "victims", step.position, f"victim {victim} is not of lower priority than pod {pod}"
+            )
+
+
+def _crowd(ledger: Ledger, pod: int, spec: PodSpec, node: int, gone: set[int]) -> Load:
+    load = ledger.loads.get(node, Load()).without(gone)
+    for nomination in ledger.nominations.values():
+        other = nomination.spec
+        if nomination.node == node and nomination.pod != pod and other.priority >= spec.priority:
+            load.add(-nomination.pod, other)
+    return load
+
+
+def _check_minimal(
+    ledger: Ledger,
+    step: Step,
+    pod: int,
+    spec: PodSpec,
+    node: int,
+    victims: list[int],
+    taken: set[int],
+) -> None:
+    where = ledger.nodes.get(node)
+    if where is None:
+        ledger.blame("victims", step.position, f"candidate node {node} is not of this shard")
+        return
+    leaving = _others_leaving(ledger, pod, node) | taken
+    reason = why_not(spec, where, _crowd(ledger, pod, spec, node, leaving | set(victims)))
+    if reason is not None:
+        ledger.blame("victims-suffice", step.position, f"pod {pod} on node {node}: {reason}")
+    for victim in victims:
+        fewer = leaving | (set(victims) - {victim})
+        if why_not(spec, where, _crowd(ledger, pod, spec, node, fewer)) is None:
+            ledger.blame(
+                "victims-needed", step.position, f"pod {pod} fits node {node} with {victim} kept"
+            )
+
+
+def nominate(ledger: Ledger, event: Nominated, step: Step) -> None:
+    """A nomination: judged, and entered into the books."""
+    spec, where = ledger.specs[event.sig], ledger.nodes.get(event.node)
+    victims = unpack(event.victims).tolist()
+    if where is None:
+        ledger.blame("own-nodes", step.position, f"nomination on node {event.node}")
+        return
+    _check_victims(ledger, step, event.pod, spec, event.node, victims)
+    gone = _others_leaving(ledger, event.pod, event.node) | set(victims)
+    reason = why_not(spec, where, _crowd(ledger, event.pod, spec, event.node, gone))
+    if reason is not None:
+        ledger.blame(
+            "victims-suffice", step.position, f"nominated pod {event.pod} would not fit: {reason}"
+        )
+    ledger.nominations[event.pod] = Nomination(event.pod, event.node, spec, tuple(victims))

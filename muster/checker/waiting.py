@@ -1,0 +1,193 @@
+"""No pod is lost: at rest each is bound, gone, or waits with a reason that brute force confirms.
+
+Brute force looks only at the cluster at the end: every node, every pod that waits, the rules of
+`fits`. It knows nothing of caches, wake-ups or attempts.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from muster.checker.facts import Facts
+from muster.checker.fits import Load, full_for, static_obstacle, why_not
+from muster.checker.history import ClusterHistory, PodTruth
+from muster.checker.journals import Journal, Problem
+from shared.events.base import Event
+from shared.events.ingest import PodsPending
+from shared.events.queueing import Activated, Dispatched, GangDispatched, GangWaits, Parked, Woken
+from shared.model.columns import unpack
+from shared.model.objects import Node
+
+MESSAGE = re.compile(r"^(0/\d+ nodes are available: .+\.|no nodes available to schedule pods)")
+
+
+@dataclass
+class Waiting:
+    """The last that queueing said about each pod and gang."""
+
+    last: dict[int, str] = field(default_factory=dict)
+    message: dict[int, str] = field(default_factory=dict)
+    gang_message: dict[int, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def replay(journal: Journal) -> Waiting:
+    """Read queueing's journal to its end."""
+    books = Waiting()
+    for step in journal.steps:
+        for _source, _position, event in step.inputs:
+            if isinstance(event, PodsPending):
+                _mark(books, event.ids, "pending")
+        for event in step.own:
+            _note(books, event)
+    return books
+
+
+def _mark(books: Waiting, ids: bytes, what: str) -> None:
+    for pod in unpack(ids).tolist():
+        books.last[pod] = what
+        books.message.pop(pod, None)
+
+
+def _note(books: Waiting, event: Event) -> None:
+    match event:
+        case Parked():
+            for pod in unpack(event.ids).tolist():
+                books.last[pod], books.message[pod] = "parked", event.message
+        case Dispatched():
+            _mark(books, event.ids, "dispatched")
+        case Woken():
+            _mark(books, event.ids, "woken")
+        case Activated():
+            _mark(books, event.ids, "active")
+        case GangDispatched():
+            books.gang_message.pop(event.gang, None)
+            for part in event.members:
+                _mark(books, part.ids, "gang dispatched")
+        case GangWaits():
+            books.gang_message[event.gang] = event.message
+        case _:
+            pass
+
+
+@dataclass
+class Cluster:
+    """The end of the run, as brute force needs it."""
+
+    nodes: list[Node]
+    loads: dict[str, Load]
+
+    def room_for(self, pod: PodTruth) -> str | None:
+        """The name of a node that could take the pod, or None."""
+        for node in self.nodes:
+            if why_not(pod.spec, node, self.loads[node.name]) is None:
+                return node.name
+        return None
+
+    def room_by_force(self, pod: PodTruth) -> str | None:
+        """The name of a node that could take it if all pods of lower priority left."""
+        for node in self.nodes:
+            load = self.loads[node.name]
+            lower = {one for one, spec in load.pods.items() if spec.priority < pod.spec.priority}
+            if lower and why_not(pod.spec, node, load.without(lower)) is None:
+                return node.name
+        return None
+
+    def copies(self, pod: PodTruth) -> int:
+        """How many pods like this one would fit at once."""
+        count = 0
+        for node in self.nodes:
+            if static_obstacle(pod.spec, node) is not None:
+                continue
+            load = self.loads[node.name].without(())
+            while full_for(pod.spec, node, load) is None:
+                count += 1
+                load.add(-count, pod.spec, _lowest_devices(pod, node, load))
+        return count
+
+
+def _lowest_devices(pod: PodTruth, node: Node, load: Load) -> int:
+    gpu = pod.spec.gpu
+    if gpu is None:
+        return 0
+    used = [0] * node.gpu_count
+    for one, spec in load.pods.items():
+        for device in range(node.gpu_count):
+            if spec.gpu is not None and load.devices.get(one, 0) >> device & 1:
+                used[device] += spec.gpu.milli
+    room = sorted(d for d in range(node.gpu_count) if used[d] + gpu.milli <= 1000)
+    mask = 0
+    for device in room[: gpu.count]:
+        mask |= 1 << device
+    return mask
+
+
+def cluster_at_end(history: ClusterHistory, facts: Facts, devices: dict[int, int]) -> Cluster:
+    """Loads of all nodes from the cluster's own truth; GPU devices from the shards' books."""
+    loads = {node.name: Load() for node in history.nodes}
+    for uid, pod in history.pods.items():
+        if pod.node in loads and not pod.deleted:
+            row = facts.id_of.get(uid, -len(loads[pod.node].pods) - 1_000_000)
+            loads[pod.node].add(row, pod.spec, devices.get(row, 0))
+    return Cluster(history.nodes, loads)
+
+
+def check(
+    books: Waiting, facts: Facts, history: ClusterHistory, cluster: Cluster
+) -> Iterator[Problem]:
+    """Every pod that the cluster still shows without a node has a reason, and a true one."""
+    for uid, pod in history.pods.items():
+        if pod.deleted or pod.node or pod.gated:
+            continue
+        row = facts.id_of.get(uid, 0)
+        if row == 0:
+            yield ("no-pod-lost", f"pod {pod.name}: never reached the world journal")
+        elif pod.gang:
+            yield from _check_member(books, facts, history, cluster, row, pod)
+        else:
+            yield from _check_single(books, cluster, row, pod)
+
+
+def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> Iterator[Problem]:
+    last, message = books.last.get(row, "unknown"), books.message.get(row, "")
+    if last != "parked":
+        yield ("no-pod-lost", f"pod {row} ({pod.name}): waits without a reason, last {last}")
+        return
+    if not MESSAGE.match(message):
+        yield ("message", f"pod {row} ({pod.name}): {message!r} is not kube-scheduler's form")
+    room = cluster.room_for(pod)
+    if room is not None:
+        yield ("no-pod-lost", f"pod {row} ({pod.name}): fits {room}, yet waits: {message}")
+    elif not pod.spec.never_preempts:
+        room = cluster.room_by_force(pod)
+        if room is not None:
+            yield ("preempts", f"pod {row} ({pod.name}): could preempt on {room}: {message}")
+
+
+def _check_member(
+    books: Waiting,
+    facts: Facts,
+    history: ClusterHistory,
+    cluster: Cluster,
+    row: int,
+    pod: PodTruth,
+) -> Iterator[Problem]:
+    gang = facts.gang_of.get(row, 0)
+    group = facts.gangs.get(gang)
+    members = [p for p in history.pods.values() if p.gang == pod.gang and not p.deleted]
+    free = [p for p in members if not p.gated]
+    if group is None or gang in facts.gone_gangs or len(free) < group.min_count:
+        return
+    last = books.last.get(row, "unknown")
+    said = books.message.get(row, "") or books.gang_message.get(gang, "")
+    if not said:
+        yield ("no-pod-lost", f"gang member {row} ({pod.name}): waits unexplained, last {last}")
+    started = [p for p in members if p.node]
+    waiting = [p for p in free if not p.node]
+    specs = {p.spec for p in waiting}
+    if started:
+        room = cluster.room_for(pod)
+        if room is not None:
+            yield ("no-pod-lost", f"member {row} ({pod.name}) of a started gang fits {room}")
+    elif len(specs) == 1 and cluster.copies(pod) >= group.min_count:
+        yield ("no-pod-lost", f"gang {gang} ({pod.gang}) fits, yet waits: {said}")

@@ -1,0 +1,210 @@
+"""A bus whose appends fail in every way a real one can, and whose readers lag differently.
+
+One SimLog is the storage (it keeps all that was ever appended, for the checker); each process gets
+its own SimBus. Whether a stale append is refused or lands out of place is a property of the log,
+as it is of SQLite and of Kafka. All delays and fates come from one seeded stream.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from shared.adapters.bus_watches import Watches
+from shared.ports.bus import (
+    AppendUnknown,
+    BusUnavailable,
+    CutAway,
+    JournalName,
+    WrongPosition,
+    check_record,
+    split_journal,
+)
+
+
+class Fate(StrEnum):
+    """What becomes of one append."""
+
+    STORED = "stored"
+    LANDED_UNKNOWN = "append-failed-but-landed"
+    LOST_UNKNOWN = "append-failed-not-landed"
+    LATE_UNKNOWN = "append-failed-landed-late"
+
+
+FAILURES = (Fate.LANDED_UNKNOWN, Fate.LOST_UNKNOWN, Fate.LATE_UNKNOWN)
+
+
+@dataclass
+class BusFaults:
+    """How bad the bus is now; all zero once the run has healed."""
+
+    append_fails: float = 0.0
+    unavailable: float = 0.0
+    lag_spike: float = 0.0
+    lag_spike_s: float = 0.0
+
+    def heal(self) -> None:
+        """From here on nothing fails."""
+        self.append_fails = self.unavailable = self.lag_spike = 0.0
+
+
+class SimLog:
+    """The storage behind all clients. `refuses` = a stale append is refused, else it lands."""
+
+    def __init__(self, rng: random.Random, refuses: bool, faults: BusFaults) -> None:
+        self.rng, self.refuses, self.faults = rng, refuses, faults
+        self.records: dict[str, list[bytes]] = {}
+        self.first: dict[JournalName, int] = {}
+        self.seen: Counter[str] = Counter()
+        self.clients: list[SimBus] = []
+
+    def end(self, journal: JournalName) -> int:
+        """The next free position."""
+        return len(self._held(journal))
+
+    def _held(self, journal: JournalName) -> list[bytes]:
+        held = self.records.get(journal)
+        if held is None:
+            split_journal(journal)
+            held = self.records[journal] = []
+            self.first[journal] = 0
+        return held
+
+    def land(self, journal: JournalName, expected: int, payload: bytes) -> int:
+        """The append reaches the storage. Raises WrongPosition."""
+        held = self._held(journal)
+        at = len(held)
+        if at != expected and self.refuses:
+            self.seen["stale-append-refused"] += 1
+            raise WrongPosition(journal, expected, at, landed=False)
+        held.append(payload)
+        for client in self.clients:
+            client.arrived(journal)
+        if at != expected:
+            self.seen["stale-append-landed"] += 1
+            raise WrongPosition(journal, expected, at, landed=True)
+        return at
+
+    def land_late(self, journal: JournalName, expected: int, payload: bytes) -> None:
+        """An append that everybody had given up lands after all."""
+        try:
+            self.land(journal, expected, payload)
+            self.seen["late-append-landed"] += 1
+        except WrongPosition as error:
+            self.seen["late-append-landed" if error.landed else "late-append-refused"] += 1
+
+    def fate(self) -> Fate:
+        """Drawn for each append."""
+        if self.rng.random() >= self.faults.append_fails:
+            return Fate.STORED
+        fate = FAILURES[self.rng.randrange(len(FAILURES))]
+        self.seen[fate] += 1
+        return fate
+
+
+class SimBus:
+    """One process's client: a Bus with a seeded temper."""
+
+    def __init__(self, log: SimLog) -> None:
+        self.log = log
+        self._loop = asyncio.get_running_loop()
+        self._watches = Watches()
+        self._visible: dict[JournalName, int] = {}
+        self._showing: set[JournalName] = set()
+        rng = log.rng
+        self._lag_s = rng.choice((0.0002, 0.0005, 0.001, 0.003, 0.01))
+        self._append_s = rng.choice((0.0002, 0.0005, 0.002, 0.005))
+        log.clients.append(self)
+
+    async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
+        """See Bus.append."""
+        check_record(journal, payload)
+        log, rng = self.log, self.log.rng
+        fate = log.fate()
+        await asyncio.sleep(self._append_s * (0.5 + rng.random()))
+        if fate is Fate.LOST_UNKNOWN:
+            raise AppendUnknown(f"{journal}: append timed out")
+        if fate is Fate.LATE_UNKNOWN:
+            late_s = rng.choice((0.05, 0.25, 0.6, 2.0, 5.0))
+            self._loop.call_later(late_s, log.land_late, journal, expected, payload)
+            raise AppendUnknown(f"{journal}: append timed out")
+        position = log.land(journal, expected, payload)
+        await asyncio.sleep(self._append_s * (0.5 + rng.random()))
+        if fate is Fate.LANDED_UNKNOWN:
+            raise AppendUnknown(f"{journal}: append timed out")
+        return position
+
+    async def read(
+        self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
+    ) -> list[tuple[int, bytes]]:
+        """See Bus.read: while this client watches the journal it sees what has reached it."""
+        log = self.log
+        end = log.end(journal)
+        if start < log.first[journal]:
+            raise CutAway(journal, start, log.first[journal])
+        if self._watches.has(journal):
+            end = min(end, self._visible[journal])
+        out: list[tuple[int, bytes]] = []
+        size_bytes = 0
+        held = log.records[journal]
+        for position in range(start, end):
+            size_bytes += len(held[position])
+            if out and size_bytes > limit_bytes:
+                break
+            out.append((position, held[position]))
+        return out
+
+    async def bounds(self, journal: JournalName) -> tuple[int, int]:
+        """See Bus.bounds."""
+        log = self.log
+        if log.faults.unavailable and log.rng.random() < log.faults.unavailable:
+            log.seen["bus-unavailable"] += 1
+            raise BusUnavailable("the simulated bus does not answer")
+        end = log.end(journal)
+        return log.first[journal], end
+
+    def watch(
+        self, journal: JournalName, start: int, notify: Callable[[], None]
+    ) -> Callable[[], None]:
+        """See Bus.watch."""
+        end = self.log.end(journal)
+        visible = self._visible[journal] = max(start, self._visible.get(journal, 0))
+        if end > visible:
+            self._show_later(journal)
+        return self._watches.add(journal, start, notify, visible)
+
+    def arrived(self, journal: JournalName) -> None:
+        """A record was stored: it becomes visible here after this client's lag."""
+        if self._watches.has(journal):
+            self._show_later(journal)
+
+    def _show_later(self, journal: JournalName) -> None:
+        if journal in self._showing:
+            return
+        rng, faults = self.log.rng, self.log.faults
+        lag_s = self._lag_s * (0.5 + rng.random())
+        if faults.lag_spike and rng.random() < faults.lag_spike:
+            lag_s += faults.lag_spike_s * rng.random()
+            self.log.seen["reader-lag"] += 1
+        self._showing.add(journal)
+        self._loop.call_later(lag_s, self._show, journal)
+
+    def _show(self, journal: JournalName) -> None:
+        self._showing.discard(journal)
+        end = self._visible[journal] = max(self._visible.get(journal, 0), self.log.end(journal))
+        self._watches.wake(journal, end)
+
+    async def cut(self, journal: JournalName, below: int) -> None:
+        """See Bus.cut."""
+        log = self.log
+        end = log.end(journal)
+        log.first[journal] = min(max(below, log.first[journal]), end)
+        log.seen["cut"] += 1
+
+    async def close(self) -> None:
+        """See Bus.close."""
+        self._watches.clear()
+        if self in self.log.clients:
+            self.log.clients.remove(self)

@@ -1,0 +1,65 @@
+"""`muster simulate WORLD --seed N`: the seed first, then what came of it; 1 when anything is wrong.
+
+Parses nothing: the command line hands over a world that has been read already, or none.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+from muster.simulation import coverage
+from muster.simulation.run import Result, simulate
+from muster.simulation.scenario import PLACEMENTS, make_scenario
+from shared.model.world import World
+
+Say = Callable[[str], None]
+
+
+def simulate_world(
+    world: World | None, seed: int, placements: int = PLACEMENTS, say: Say = print
+) -> int:
+    """Run one seed of a world (None: one made from the seed). Returns the exit code."""
+    say(f"seed {seed}")
+    begun_s = time.perf_counter()
+    result = simulate(make_scenario(seed, world, placements), redecide=True)
+    for line in result.lines:
+        say(line)
+    for line in summary(result, time.perf_counter() - begun_s):
+        say(line)
+    return 0 if result.is_good else 1
+
+
+def summary(result: Result, took_s: float) -> list[str]:
+    """What happened, in a few lines."""
+    happened = ", ".join(f"{name} {count}" for name, count in sorted(result.seen.items()) if count)
+    verdict = "no violation" if result.is_good else f"{len(result.problems)} violations"
+    return [
+        f"{result.pods} pods, {result.bound} bound at the end; {result.deaths} processes died",
+        f"{result.records} records in {result.ended_s:.1f} virtual seconds ({took_s:.2f} s)",
+        f"happened: {happened}",
+        f"digest {result.digest}",
+        verdict,
+    ]
+
+
+def run_seeds(seeds: Sequence[int], say: Say = print) -> int:
+    """Several seeds of built-in worlds: a line each, stories only for the bad ones."""
+    bad = 0
+    total = dict.fromkeys(coverage.required(), 0)
+    for seed in seeds:
+        begun_s = time.perf_counter()
+        result = simulate(make_scenario(seed), redecide=True)
+        took_s = time.perf_counter() - begun_s
+        say(
+            f"seed {seed}: {'ok' if result.is_good else 'BAD'} {result.pods} pods, "
+            f"{result.records} records, {result.deaths} deaths, "
+            f"{result.ended_s:.0f} virtual s, {took_s:.2f} s, {result.digest}"
+        )
+        for line in result.lines:
+            say(line)
+        for name, count in result.seen.items():
+            total[name] = total.get(name, 0) + count
+        bad += not result.is_good
+    if len(seeds) > 1:
+        for line in coverage.table(total):
+            say(line)
+    return 1 if bad else 0

@@ -1,0 +1,113 @@
+"""What a run came across: counted per run, added up over many, and a zero is a failure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from muster.checker.check import Report
+from muster.checker.journals import Journal
+from muster.simulation.bus import FAILURES
+from muster.simulation.network import Way
+from muster.simulation.scenario import MUTATIONS, NOT_APPLICABLE, PAIRS, SERVICES
+from shared.events.base import Event
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
+from shared.events.placement import Nominated, NominationLost, NominationStale
+from shared.machine.crash import CrashPoint
+
+_EVENTS: tuple[tuple[type[Event], str], ...] = (
+    (GangReleased, "gang-released"),
+    (GangTimedOut, "gang-timed-out"),
+    (Nominated, "preemption-nominated"),
+    (NominationStale, "preemption-stale"),
+    (NominationLost, "preemption-lost"),
+)
+_OUTCOMES = ("bound", "gone", "foreign", "abandoned")
+
+FAULTS = (
+    *FAILURES,
+    "late-append-landed",
+    "stale-append-landed",
+    "stale-append-refused",
+    "bus-unavailable",
+    "reader-lag",
+    "cut",
+    *(way.value for way in Way if way is not Way.THERE_AND_BACK),
+    "late-post",
+    "watch-gone",
+    "kill",
+    "takeover",
+    "ghost",
+    "clock-jump",
+    "torn-snapshot",
+    *dict.fromkeys(MUTATIONS),
+)
+EVENTS = (
+    "void-record-skipped",
+    "takeover-before-append",
+    "snapshot-fallback",
+    "reset",
+    "gang-committed",
+    "gang-across-shards",
+    *(name for _kind, name in _EVENTS),
+    *(f"unknown-bind-{outcome}" for outcome in _OUTCOMES),
+    "foreign-bind-absorbed",
+    "late-post-after-re-placement",
+)
+
+
+def pair_key(service: str, point: CrashPoint) -> str:
+    """A cell of the crash table."""
+    return f"crash:{service}:{point.value}"
+
+
+def required() -> list[str]:
+    """Everything that must have happened at least once over all seeds."""
+    return [*(pair_key(*pair) for pair in PAIRS), *FAULTS, *EVENTS]
+
+
+def of_journals(journals: Mapping[str, Journal]) -> Counter[str]:
+    """What the events of one epoch show."""
+    seen: Counter[str] = Counter()
+    for journal in journals.values():
+        seen["void-record-skipped"] += journal.voids
+        for entry in journal.entries:
+            for event in entry.events():
+                if isinstance(event, GangCommitted):
+                    seen["gang-committed"] += 1
+                    seen["gang-across-shards"] += event.shards > 1
+                for kind, name in _EVENTS:
+                    seen[name] += isinstance(event, kind)
+    return seen
+
+
+def of_report(report: Report) -> Counter[str]:
+    """What the checker's books show besides."""
+    seen = of_journals(report.journals)
+    for settled in report.binds.settled.values():
+        for one in settled:
+            if one.unknown:
+                seen[f"unknown-bind-{one.outcome}"] += 1
+            if one.outcome == "foreign":
+                seen["foreign-bind-absorbed"] += 1
+    return seen
+
+
+def table(total: Mapping[str, int]) -> Iterator[str]:
+    """The coverage table as text: crash points by service, then the rest."""
+    yield f"{'crash point':<20}" + "".join(f"{service:>12}" for service in SERVICES)
+    for point in CrashPoint:
+        cells = [
+            "n/a"
+            if (service, point) in NOT_APPLICABLE
+            else str(total.get(pair_key(service, point), 0))
+            for service in SERVICES
+        ]
+        yield f"{point.value:<20}" + "".join(f"{cell:>12}" for cell in cells)
+    for (service, point), why in NOT_APPLICABLE.items():
+        yield f"n/a {service} {point.value}: {why}"
+    for name in (*FAULTS, *EVENTS):
+        yield f"{name:<34}{total.get(name, 0):>8}"
+
+
+def zeros(total: Mapping[str, int]) -> list[str]:
+    """What never happened."""
+    return [name for name in required() if not total.get(name)]

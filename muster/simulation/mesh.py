@@ -1,0 +1,148 @@
+"""The simulated mesh: which processes there are, how they die, and that they come back."""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+from muster.mesh import make_core, readers_of
+from muster.simulation.bus import SimBus, SimLog
+from muster.simulation.network import SimNetwork, Wire
+from muster.simulation.process import Process, SimCrash
+from muster.simulation.scenario import Scenario, journals
+from muster.simulation.virtual_time import SimClock
+from services.binding.service import BindingShell
+from services.ingest.service import IngestShell
+from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.machine.crash import CrashPoint
+from shared.machine.reset import EpochBus, EpochStore
+from shared.machine.runtime import EpochOver, OwnershipLost, QuietShell, Shell
+from shared.machine.snapshots import SnapshotPolicy
+from shared.model.ids import service_of
+from shared.ports.bus import Bus, BusUnavailable
+from shared.ports.snapshots import SnapshotStore
+
+RESTART_S = 0.2
+
+
+@dataclass
+class SimMesh:
+    """Everything that runs, and what has happened to it."""
+
+    scenario: Scenario
+    log: SimLog
+    store: MemorySnapshots
+    wire: Wire
+    epoch: int = 1
+    processes: dict[tuple[str, str], Process] = field(default_factory=dict)
+    down_s: dict[tuple[str, str], float] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    torn: set[str] = field(default_factory=set)
+    seen: Counter[str] = field(default_factory=Counter)
+    crashes: Counter[tuple[str, CrashPoint]] = field(default_factory=Counter)
+    deaths: int = 0
+    stopping: bool = False
+    opening: bool = False
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def names(self) -> list[str]:
+        """Journals, in the order of the flow."""
+        return journals(self.scenario.placements)
+
+    def start(self) -> None:
+        """All primaries, and standbys where the scenario has them."""
+        for journal in self.names:
+            self.spawn(journal, "a")
+            if self.scenario.standbys:
+                self.spawn(journal, "b")
+
+    def spawn(self, journal: str, name: str, eager: bool = False) -> Process:
+        """A new process, with nothing in memory."""
+        key = (journal, name)
+        log_client = SimBus(self.log)
+        bus: Bus = log_client
+        store: SnapshotStore = self.store
+        if self.epoch > 1:
+            bus, store = EpochBus(log_client, self.epoch), EpochStore(self.store, self.epoch)
+        process = Process(
+            journal,
+            f"{journal}-{name}",
+            bus,
+            SimClock(asyncio.get_running_loop(), self.log.rng.choice((0, 0, -700, 400))),
+            store,
+            lambda: make_core(journal, self.scenario.placements),
+            lambda: self._shell(journal, name),
+            self.scenario.config,
+            self._policy(journal),
+        )
+        process.epoch = self.epoch
+        self.processes[key] = process
+        process.start(lambda ended, cause: self._ended(key, ended, cause), eager)
+        return process
+
+    def _policy(self, journal: str) -> SnapshotPolicy:
+        policy = self.scenario.policy
+        readers = readers_of(journal, self.scenario.placements)
+        return SnapshotPolicy(
+            policy.every_records, policy.every_ms, policy.keep, policy.cut, readers
+        )
+
+    def _shell(self, journal: str, name: str) -> Shell:
+        service = service_of(journal)
+        if service == "ingest":
+            return IngestShell(SimNetwork(self.wire, f"{journal}-{name}"))
+        if service == "binding":
+            return BindingShell(SimNetwork(self.wire, f"{journal}-{name}"))
+        return QuietShell()
+
+    def owner_of(self, journal: str) -> Process | None:
+        """The process that owns a journal now, ghosts apart."""
+        for (own, _name), process in self.processes.items():
+            if own == journal and process.owner is not None and not process.owner.ghost:
+                return process
+        return None
+
+    def _ended(self, key: tuple[str, str], process: Process, cause: BaseException | None) -> None:
+        if self.processes.get(key) is process:
+            del self.processes[key]
+        if self.stopping:
+            return
+        self.deaths += 1
+        self._note(key[0], process, cause)
+        delay_s = self.down_s.pop(key, RESTART_S)
+        asyncio.get_running_loop().call_later(delay_s, self._again, key)
+
+    def _note(self, journal: str, process: Process, cause: BaseException | None) -> None:
+        for owner in process.owners:
+            self.seen["snapshot-fallback"] += len(owner.stats.bad_snapshots)
+            self.seen["takeover-before-append"] += owner.cut_off
+        match cause:
+            case SimCrash():
+                self.crashes[(service_of(journal), cause.point)] += 1
+            case None | BusUnavailable() | EpochOver() | OwnershipLost():
+                pass
+            case _:
+                self.failures.append(f"{journal} halted: {type(cause).__name__}: {cause}")
+                self.seen["halt"] += 1
+                self.failed.set()
+
+    def _again(self, key: tuple[str, str]) -> None:
+        if self.opening:
+            # Services wait while an epoch is opening.
+            asyncio.get_running_loop().call_later(RESTART_S, self._again, key)
+        elif not self.stopping and key not in self.processes:
+            self.spawn(*key)
+
+    async def stop(self) -> None:
+        """End everything, in one fixed order."""
+        self.stopping = True
+        tasks = []
+        for key in list(self.processes):
+            process = self.processes[key]
+            process.kill()
+            if process.task is not None:
+                tasks.append(process.task)
+        for task in tasks:
+            await asyncio.wait([task])
+        for flight in list(self.wire.flights):
+            flight.cancel()

@@ -1,0 +1,230 @@
+"""Does to the mesh and to the cluster what the scenario says, at the time it says."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from muster.simulation.mesh import SimMesh
+from muster.simulation.scenario import Crash, Jump, Mutation, Takeover
+from muster.simulation.worlds import make_node, make_spec
+from shared.adapters.sim_cluster import SimCluster, SimPod
+from shared.events.observed import PodsSeen
+from shared.machine.reset import renamed
+from shared.model.world import Arrival
+
+RETRY_S = 0.1
+FOREIGN_CPU_MILLI = 1_000
+
+
+class Nemesis:
+    """Sets every fault of a scenario on the loop's clock."""
+
+    def __init__(self, mesh: SimMesh, cluster: SimCluster) -> None:
+        self.mesh, self.cluster = mesh, cluster
+        self.rng = random.Random(f"{mesh.scenario.seed}/nemesis")
+        self.extra: list[Arrival] = []
+        self.healed = False
+        self.owed: list[Crash] = list(mesh.scenario.crashes)
+        self.nodes_made = 100
+        self._loop = asyncio.get_running_loop()
+
+    def start(self) -> None:
+        """Plan everything."""
+        scenario = self.mesh.scenario
+        for crash in scenario.crashes:
+            self._at(crash.at_s, partial(self._arm, crash))
+        for at_s, journal in scenario.kills:
+            self._at(at_s, partial(self._kill, journal))
+        for takeover in scenario.takeovers:
+            self._at(takeover.at_s, partial(self._take_over, takeover))
+        for jump in scenario.jumps:
+            self._at(jump.at_s, partial(self._jump, jump))
+        for mutation in scenario.mutations:
+            self._at(mutation.at_s, partial(self._mutate, mutation))
+        for at_s, journal in scenario.tears:
+            self._at(at_s, partial(self._tear, journal))
+
+    def _at(self, at_s: float, call: Callable[[], None]) -> None:
+        self._loop.call_at(at_s, call)
+
+    def heal(self) -> None:
+        """From here on nothing goes wrong; crashes that nobody came by become plain kills."""
+        self.healed = True
+        self.mesh.log.faults.heal()
+        self.mesh.wire.faults.heal()
+        for process in self.mesh.processes.values():
+            process.armed = None
+        for crash in self.owed:
+            self.mesh.seen["crash-not-reached"] += 1
+            self._kill(crash.journal)
+
+    # --------------------------------------------------------------------------- processes
+
+    def _arm(self, crash: Crash) -> None:
+        if self.healed:
+            return
+        process = self.mesh.owner_of(crash.journal)
+        if process is None or process.armed is not None:
+            self._loop.call_later(RETRY_S, self._arm, crash)
+            return
+        process.armed, process.skips = crash.point, crash.skips
+        key = next(key for key, own in self.mesh.processes.items() if own is process)
+        self.mesh.down_s[key] = crash.down_s
+        self._loop.call_later(RETRY_S, self._watch, crash, process, self.mesh.deaths)
+
+    def _watch(self, crash: Crash, process: object, _deaths: int) -> None:
+        """Arm the next owner when this one ended without coming by the point."""
+        if self.healed:
+            return
+        service = crash.journal.partition("/")[0]
+        held = next((p for p in self.mesh.processes.values() if p is process), None)
+        if held is not None and held.armed is not None and held.owner is not None:
+            self._loop.call_later(RETRY_S, self._watch, crash, process, 0)
+        elif self.mesh.crashes[(service, crash.point)] > 0:
+            if crash in self.owed:
+                self.owed.remove(crash)
+        else:
+            self._arm(crash)
+
+    def _kill(self, journal: str) -> None:
+        process = self.mesh.owner_of(journal)
+        if process is not None:
+            self.mesh.seen["kill"] += 1
+            process.kill()
+
+    def _take_over(self, takeover: Takeover) -> None:
+        if self.healed:
+            return
+        first = self.mesh.owner_of(takeover.journal)
+        if first is None or first.owner is None:
+            self._loop.call_later(RETRY_S, self._take_over, takeover)
+            return
+        names = [name for journal, name in self.mesh.processes if journal == takeover.journal]
+        name = next(name for name in "cdefgh" if name not in names)
+        if takeover.ghost:
+            first.owner.ghost = True
+            self.mesh.seen["ghost"] += 1
+            self._loop.call_later(takeover.for_s, first.kill)
+        self.mesh.seen["takeover"] += 1
+        self.mesh.spawn(takeover.journal, name, eager=True)
+
+    def _jump(self, jump: Jump) -> None:
+        process = self.mesh.owner_of(jump.journal)
+        if process is not None:
+            process.clock.skew_ms += jump.by_ms
+            self.mesh.seen["clock-jump"] += 1
+
+    def _tear(self, journal: str) -> None:
+        """Cut the newest snapshot's body short and kill the owner, unless an older torn one is
+        still kept: storage may fail once, not twice in a row.
+        """
+        store = self.mesh.store
+        stored = renamed(journal, self.mesh.epoch)
+        found = store.list(stored)
+        if len(found) < 2 or journal in self.mesh.torn:
+            return
+        self.mesh.torn.add(journal)
+        self.mesh.seen["torn-snapshot"] += 1
+        store.tear(stored, found[0].position, self.rng.randrange(found[0].size_bytes))
+        self._kill(journal)
+
+    # --------------------------------------------------------------------------- the cluster
+
+    def _mutate(self, mutation: Mutation) -> None:
+        deeds: dict[str, Callable[[], bool]] = {
+            "delete-pending": lambda: self._delete(lambda pod: not pod.node),
+            "delete-bound": lambda: self._delete(lambda pod: bool(pod.node)),
+            "delete-any": lambda: self._delete(lambda _pod: True),
+            "foreign-bind": self._foreign_bind,
+            "foreign-pod": self._foreign_pod,
+            "node-delete": self._delete_node,
+            "node-add": self._add_node,
+            "node-cordon": lambda: self._change_node(unschedulable=True),
+            "node-uncordon": lambda: self._change_node(unschedulable=False),
+            "node-shrink": lambda: self._scale_node(0.6),
+            "node-grow": lambda: self._scale_node(1.5),
+            "ungate": self._ungate,
+            "budget": self._budget,
+            "gang-version": self._gang_version,
+        }
+        if deeds[mutation.kind]():
+            self.mesh.seen[mutation.kind] += 1
+
+    def _pick(self, wanted: Callable[[SimPod], bool]) -> SimPod | None:
+        found = [pod for pod in self.cluster.pods.values() if wanted(pod)]
+        return self.rng.choice(found) if found else None
+
+    def _delete(self, wanted: Callable[[SimPod], bool]) -> bool:
+        found = [pod.uid for pod in self.cluster.pods.values() if wanted(pod)]
+        chosen = self.rng.sample(found, min(len(found), self.rng.randint(1, 4)))
+        self.cluster.delete(chosen)
+        return bool(chosen)
+
+    def _foreign_bind(self) -> bool:
+        pod = self._pick(lambda pod: not pod.node and not pod.gated)
+        if pod is None or not self.cluster.nodes:
+            return False
+        node = self.rng.choice(list(self.cluster.nodes.values()))
+        return self.cluster.foreign_bind(pod.uid, node.name)
+
+    def _foreign_pod(self) -> bool:
+        """A pod that somebody else created with a node of its own choice."""
+        node = self.rng.choice(list(self.cluster.nodes.values()))
+        name = f"foreign-{len(self.extra)}"
+        seen = PodsSeen(
+            spec=make_spec(FOREIGN_CPU_MILLI, 0, priority=self.rng.choice((0, 500))),
+            uids=f"{name}-uid",
+            names=name,
+            revisions=b"",
+            nodes=node.name,
+        )
+        arrival = Arrival(at_ms=0, pods=seen)
+        self.extra.append(arrival)
+        self.cluster.create(arrival)
+        return True
+
+    def _delete_node(self) -> bool:
+        if len(self.cluster.nodes) < 11:
+            return False
+        self.cluster.remove_node(self.rng.choice(list(self.cluster.nodes)))
+        return True
+
+    def _add_node(self) -> bool:
+        self.nodes_made += 1
+        self.cluster.set_node(make_node(self.nodes_made, self.rng))
+        return True
+
+    def _change_node(self, unschedulable: bool) -> bool:
+        found = [n for n in self.cluster.nodes.values() if n.unschedulable is not unschedulable]
+        if not found:
+            return False
+        node = self.rng.choice(found)
+        self.cluster.set_node(msgspec.structs.replace(node, unschedulable=unschedulable))
+        return True
+
+    def _scale_node(self, factor: float) -> bool:
+        node = self.rng.choice(list(self.cluster.nodes.values()))
+        scaled = tuple((name, int(amount * factor)) for name, amount in node.allocatable)
+        self.cluster.set_node(msgspec.structs.replace(node, allocatable=scaled))
+        return True
+
+    def _ungate(self) -> bool:
+        found = [pod.uid for pod in self.cluster.pods.values() if pod.gated]
+        self.cluster.ungate(found[:4])
+        return bool(found)
+
+    def _budget(self) -> bool:
+        budget = self.rng.choice(list(self.cluster.budgets.values()))
+        allowed = self.rng.choice((0, 1, 2))
+        self.cluster._set_budget(msgspec.structs.replace(budget, allowed=allowed, disrupted=()))
+        return True
+
+    def _gang_version(self) -> bool:
+        gang = self.rng.choice(list(self.cluster.gangs.values()))
+        least = max(1, gang.min_count - self.rng.randint(0, 1))
+        changed = msgspec.structs.replace(gang, min_count=least, version=gang.version + 1)
+        self.cluster.set_gangs([changed])
+        return True

@@ -1,0 +1,245 @@
+"""The network between one process and the cluster: requests and answers that get lost or late.
+
+A request, once sent, travels on its own: it reaches the cluster even when its sender has died or
+given up. Answers are definite or `UNKNOWN`, never an exception, as the port demands.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from muster.checker.history import Post
+from shared.model.answers import Answer
+from shared.ports.cluster import BindRequest, Cluster, Gone, PodRead, Watched
+
+TIMEOUT_S = 1.0
+
+
+class Way(StrEnum):
+    """What becomes of one request."""
+
+    THERE_AND_BACK = "answered"
+    LOST = "request-lost"
+    UNANSWERED = "response-lost"
+    LATE = "request-late"
+    BUSY = "busy"
+    REFUSED = "refused"
+
+
+@dataclass
+class NetworkFaults:
+    """How bad the network is now; all zero once the run has healed."""
+
+    lost: float = 0.0
+    unanswered: float = 0.0
+    late: float = 0.0
+    busy: float = 0.0
+    refused: float = 0.0
+    watch_gone: float = 0.0
+    lag_spike: float = 0.0
+
+    def heal(self) -> None:
+        """From here on nothing fails."""
+        self.lost = self.unanswered = self.late = self.busy = 0.0
+        self.refused = self.watch_gone = self.lag_spike = 0.0
+
+
+@dataclass
+class Wire:
+    """What all processes' connections share: the truth beyond them, fates, and what was sent."""
+
+    cluster: Cluster
+    rng: random.Random
+    faults: NetworkFaults
+    seen: Counter[str] = field(default_factory=Counter)
+    posts: list[Post] = field(default_factory=list)
+    target: dict[str, str] = field(default_factory=dict)
+    hunted: set[str] = field(default_factory=set)
+    flights: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    def way(self, uid: str = "") -> Way:
+        """Drawn for each request. A pod whose POST is late is likely to be refused next: that is
+        how a pod gets another place while an old POST is still on its way.
+        """
+        faults, rng = self.faults, self.rng
+        draw = rng.random()
+        if uid in self.hunted and faults.late and draw < 0.7:
+            self.hunted.discard(uid)
+            return self._note(Way.REFUSED)
+        for way, share in (
+            (Way.LOST, faults.lost),
+            (Way.UNANSWERED, faults.unanswered),
+            (Way.LATE, faults.late),
+            (Way.BUSY, faults.busy),
+            (Way.REFUSED, faults.refused),
+        ):
+            if draw < share:
+                return self._note(way)
+            draw -= share
+        return Way.THERE_AND_BACK
+
+    def _note(self, way: Way) -> Way:
+        self.seen[way] += 1
+        return way
+
+    def fly(self, delay_s: float, call: Callable[[], Coroutine[Any, Any, Any]]) -> "Answered":
+        """Send a request on its way; it no longer needs its sender."""
+        loop = asyncio.get_running_loop()
+        answer: Answered = loop.create_future()
+
+        async def arrive() -> None:
+            result = await call()
+            if not answer.done():
+                answer.set_result(result)
+
+        def depart() -> None:
+            task = loop.create_task(arrive())
+            self.flights.add(task)
+            task.add_done_callback(self.flights.discard)
+
+        loop.call_later(delay_s, depart)
+        return answer
+
+
+Answered = asyncio.Future[Any]
+
+
+class SimNetwork:
+    """One process's connection: a Cluster."""
+
+    def __init__(self, wire: Wire, sender: str) -> None:
+        self.wire, self.sender = wire, sender
+        self._loop = asyncio.get_running_loop()
+        self._rtt_s = wire.rng.choice((0.001, 0.004, 0.01, 0.03))
+
+    async def identity(self) -> str:
+        """See Cluster.identity."""
+        await self._trip()
+        return await self.wire.cluster.identity()
+
+    async def _trip(self) -> None:
+        rng, faults = self.wire.rng, self.wire.faults
+        spike_s = 1.5 * rng.random() if rng.random() < faults.lag_spike else 0.0
+        await asyncio.sleep(self._rtt_s * (0.5 + rng.random()) + spike_s)
+
+    async def list_all(self, kind: str) -> Watched:
+        """See Cluster.list_all."""
+        await self._trip()
+        found = await self.wire.cluster.list_all(kind)
+        await self._trip()
+        return found
+
+    async def watch(self, since: int) -> AsyncIterator[Watched]:
+        """See Cluster.watch; sometimes the revision is no longer kept."""
+        wire = self.wire
+        if wire.rng.random() < wire.faults.watch_gone:
+            wire.seen["watch-gone"] += 1
+            raise Gone(f"revision {since} is compacted")
+        async for part in wire.cluster.watch(since):
+            await self._trip()
+            yield part
+
+    async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
+        """See Cluster.bind."""
+        wire = self.wire
+        posts = [
+            Post(self._loop.time(), self.sender, r.uid, r.node, r.revision, wire.way(r.uid).value)
+            for r in requests
+        ]
+        wire.posts.extend(posts)
+        for request in requests:
+            wire.target[request.uid] = request.node
+        return await self._each(
+            [Way(post.way) for post in posts],
+            lambda rows: self._post([(requests[row], posts[row]) for row in rows]),
+            PodRead(Answer.UNKNOWN),
+            {Way.BUSY: PodRead(Answer.BUSY), Way.REFUSED: PodRead(Answer.REFUSED)},
+        )
+
+    async def _post(self, pairs: list[tuple[BindRequest, Post]]) -> list[PodRead]:
+        wire = self.wire
+        answers = await wire.cluster.bind([request for request, _post in pairs])
+        for (request, post), answer in zip(pairs, answers, strict=True):
+            post.landed_s, post.answer = self._loop.time(), answer.answer
+            if post.way == Way.LATE:
+                wire.seen["late-post"] += 1
+                if wire.target[request.uid] != request.node:
+                    wire.seen["late-post-after-re-placement"] += 1
+        return answers
+
+    async def read(self, uids: Sequence[str]) -> list[PodRead]:
+        """See Cluster.read."""
+        return await self._each(
+            [self._read_way() for _ in uids],
+            lambda rows: self.wire.cluster.read([uids[row] for row in rows]),
+            PodRead(Answer.UNKNOWN),
+            {},
+        )
+
+    def _read_way(self) -> Way:
+        way = self.wire.way()
+        return way if way in (Way.LOST, Way.UNANSWERED, Way.LATE) else Way.THERE_AND_BACK
+
+    async def touch(self, uids: Sequence[str], messages: Sequence[str]) -> list[PodRead]:
+        """See Cluster.touch."""
+        return await self._each(
+            [self._read_way() for _ in uids],
+            lambda rows: self.wire.cluster.touch(
+                [uids[row] for row in rows], [messages[row] for row in rows]
+            ),
+            PodRead(Answer.UNKNOWN),
+            {},
+        )
+
+    async def evict(self, uids: Sequence[str]) -> list[Answer]:
+        """See Cluster.evict."""
+        return await self._each(
+            [self.wire.way() for _ in uids],
+            lambda rows: self.wire.cluster.evict([uids[row] for row in rows]),
+            Answer.UNKNOWN,
+            {Way.BUSY: Answer.BUSY, Way.REFUSED: Answer.REFUSED},
+        )
+
+    async def _each(
+        self,
+        ways: list[Way],
+        call: Callable[[list[int]], Coroutine[Any, Any, list[Any]]],
+        unknown: Any,
+        definite: dict[Way, Any],
+    ) -> list[Any]:
+        """Requests of one way travel together; the answers come back in the order of asking."""
+        answers: list[Any] = [unknown] * len(ways)
+        await self._trip()
+        waits: list[tuple[list[int], Answered]] = []
+        for way in Way:
+            rows = [row for row, own in enumerate(ways) if own is way]
+            if not rows or way is Way.LOST:
+                continue
+            if way in (Way.BUSY, Way.REFUSED):
+                for row in rows:
+                    answers[row] = definite.get(way, unknown)
+                continue
+            waits += self._send(way, rows, call)
+        for rows, answer in waits:
+            for row, result in zip(rows, await answer, strict=True):
+                answers[row] = result
+        if any(way in (Way.LOST, Way.UNANSWERED, Way.LATE) for way in ways):
+            await asyncio.sleep(TIMEOUT_S)
+        await self._trip()
+        return answers
+
+    def _send(
+        self, way: Way, rows: list[int], call: Callable[[list[int]], Coroutine[Any, Any, list[Any]]]
+    ) -> list[tuple[list[int], Answered]]:
+        wire = self.wire
+        if way is Way.LATE:
+            for row in rows:
+                late_s = wire.rng.choice((0.3, 1.5, 3.0, 6.0, 9.0))
+                wire.fly(TIMEOUT_S + late_s, lambda row=row: call([row]))  # type: ignore[misc]
+            return []
+        answer = wire.fly(0.0, lambda: call(rows))
+        return [(rows, answer)] if way is Way.THERE_AND_BACK else []

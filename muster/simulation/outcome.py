@@ -1,0 +1,61 @@
+"""What a run leaves behind for the checker: journals by epoch, and the cluster's own history."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from muster.checker.history import ClusterHistory, PodTruth, Post
+from shared.adapters.sim_cluster import SimCluster
+from shared.model.columns import split
+from shared.model.world import Arrival
+
+
+def digest(records: Mapping[str, Sequence[bytes]]) -> str:
+    """One fingerprint of every record of every journal."""
+    total = hashlib.blake2b(digest_size=16)
+    for journal in sorted(records):
+        total.update(journal.encode())
+        for payload in records[journal]:
+            total.update(len(payload).to_bytes(4, "little"))
+            total.update(payload)
+    return total.hexdigest()
+
+
+def history_of(
+    cluster: SimCluster, extra: Sequence[Arrival], posts: Sequence[Post]
+) -> ClusterHistory:
+    """The cluster's history in the checker's words."""
+    history = ClusterHistory(nodes=list(cluster.nodes.values()), posts=list(posts))
+    for arrival in (*cluster.world.arrivals, *extra):
+        _created(history, arrival)
+    for change in cluster.history:
+        pod = history.pods.get(change.uid)
+        if pod is None:
+            continue
+        match change.kind:
+            case "create":
+                pod.node = change.node
+            case "bind" | "late-bind" | "foreign-bind":
+                pod.node = change.node
+                pod.by_mesh = change.kind != "foreign-bind"
+                history.binds.append((pod.uid, pod.node, pod.by_mesh))
+            case "evict":
+                pod.evicted = True
+                history.evicted.append(pod.uid)
+            case "delete":
+                pod.deleted = True
+            case _:
+                pass
+    for uid, live in cluster.pods.items():
+        history.pods[uid].gated = live.gated
+    for uid in list(history.pods):
+        if not history.pods[uid].deleted and uid not in cluster.pods:
+            del history.pods[uid]
+    return history
+
+
+def _created(history: ClusterHistory, arrival: Arrival) -> None:
+    pods = arrival.pods
+    for uid, name in zip(split(pods.uids), split(pods.names), strict=True):
+        history.pods[uid] = PodTruth(
+            uid, pods.namespace, name, pods.spec, gang=pods.gang, gated=pods.gated
+        )

@@ -1,0 +1,160 @@
+"""One simulated process: a member of a service's group with its own bus client, clock and memory.
+
+It can die at any crash point or at any moment; what it had in memory is gone, what it had sent may
+still arrive. It can also be turned into a ghost: an owner that has lost its journal and goes on
+regardless, appending and running effects, as only a broken or long-paused process would.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from muster.simulation.virtual_time import SimClock
+from shared.events.base import Event
+from shared.machine.core import Core
+from shared.machine.crash import CrashPoint
+from shared.machine.member import Member
+from shared.machine.runtime import Host, Owner, OwnershipLost, Shell
+from shared.machine.snapshots import SnapshotPolicy
+from shared.ports.bus import Bus, WrongPosition
+from shared.ports.snapshots import SnapshotStore
+
+
+class SimCrash(BaseException):
+    """The process dies here. Not an Exception: nothing in the product may handle its own death."""
+
+    def __init__(self, point: CrashPoint) -> None:
+        super().__init__(point.value)
+        self.point = point
+
+
+class SimOwner(Owner[Any]):
+    """The production owner, with one switch: a ghost ignores that it has lost its journal."""
+
+    ghost = False
+    cut_off = False
+
+    async def _find_out(self, error: WrongPosition) -> None:
+        if not self.ghost:
+            await super()._find_out(error)
+            return
+        self.folded.own.next = error.actual
+
+    async def _record(self, now_ms: int, received: tuple[Event, ...], events: list[Event]) -> None:
+        try:
+            await super()._record(now_ms, received, events)
+        except OwnershipLost:
+            self.cut_off = bool(events)
+            raise
+        except SimCrash as crash:
+            self.cut_off = bool(events) and crash.point is CrashPoint.BEFORE_APPEND
+            raise
+
+    async def _snapshot(self) -> None:
+        # A copy of void memory must not be left where the real owner looks for its own.
+        if not self.ghost:
+            await super()._snapshot()
+
+
+class EagerMember(Member):
+    """Claims at once, whoever owns the journal: the second owner forced beside the first."""
+
+    async def _stand_by(self, at_start: bool) -> None:
+        if not at_start:
+            await super()._stand_by(at_start)
+
+
+async def inline(call: Callable[..., Any], *args: Any) -> Any:
+    """Host.offload without threads."""
+    return call(*args)
+
+
+class Process:
+    """Runs one member until it dies; `on_end` hears how."""
+
+    def __init__(
+        self,
+        journal: str,
+        name: str,
+        bus: Bus,
+        clock: SimClock,
+        store: SnapshotStore,
+        make_core: Callable[[], Core[Any]],
+        make_shell: Callable[[], Shell],
+        config: dict[str, Any],
+        policy: SnapshotPolicy,
+    ) -> None:
+        self.journal, self.name, self.bus, self.clock = journal, name, bus, clock
+        self.store, self.make_core, self.make_shell = store, make_core, make_shell
+        self.config, self.policy = config, policy
+        self.epoch = 1
+        self.armed: CrashPoint | None = None
+        self.skips = 0
+        self.owners: list[SimOwner] = []
+        self.nonces = 0
+        self.member: Member | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def owner(self) -> SimOwner | None:
+        """The owner in force in this process, if it has one."""
+        found = self.member.owner if self.member is not None else None
+        return found if isinstance(found, SimOwner) else None
+
+    def start(self, on_end: Callable[["Process", BaseException | None], None], eager: bool) -> None:
+        """Come to life."""
+        host = Host(self.clock, self.name, self._nonce, inline, self._probe)
+        kind = EagerMember if eager else Member
+        self.member = kind(self.journal, self.bus, host, lambda: self._make_owner(host))
+        self.task = asyncio.get_running_loop().create_task(self._live(on_end))
+
+    def _nonce(self) -> str:
+        self.nonces += 1
+        return f"{self.name}-{id_of(self)}-{self.nonces}"
+
+    def _make_owner(self, host: Host) -> Owner[Any]:
+        owner = SimOwner(
+            self.make_core(),
+            self.bus,
+            self.store,
+            host,
+            self.make_shell(),
+            self.config,
+            self.policy,
+            self.epoch,
+        )
+        self.owners.append(owner)
+        return owner
+
+    def _probe(self, point: CrashPoint) -> None:
+        if point is not self.armed:
+            return
+        if self.skips > 0:
+            self.skips -= 1
+            return
+        self.armed = None
+        raise SimCrash(point)
+
+    async def _live(self, on_end: Callable[["Process", BaseException | None], None]) -> None:
+        assert self.member is not None
+        cause: BaseException | None = None
+        try:
+            await self.member.serve()
+        except asyncio.CancelledError:
+            pass
+        except (SimCrash, Exception) as error:
+            cause = error
+        for owner in self.owners:
+            await owner.close()
+        await self.bus.close()
+        on_end(self, cause)
+
+    def kill(self) -> None:
+        """SIGKILL: between any two instructions that wait."""
+        if self.task is not None:
+            self.task.cancel()
+
+
+def id_of(process: Process) -> int:
+    """A number that tells two lives of one name apart, the same in every run of a seed."""
+    return int(process.clock.now_ms())

@@ -1,0 +1,250 @@
+"""One seed from beginning to end: safety phase, heal, liveness phase, verdict."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from muster.checker.check import Report, check
+from muster.checker.history import ClusterHistory
+from muster.checker.journals import Problem
+from muster.mesh import make_core
+from muster.simulation import coverage
+from muster.simulation.bus import SimBus, SimLog
+from muster.simulation.mesh import SimMesh
+from muster.simulation.nemesis import Nemesis
+from muster.simulation.network import SimNetwork, Wire
+from muster.simulation.outcome import digest, history_of
+from muster.simulation.process import inline
+from muster.simulation.refold import Valid, refold
+from muster.simulation.scenario import Scenario
+from muster.simulation.virtual_time import SimClock, SimulationStuck, VirtualLoop
+from shared.adapters.sim_cluster import SimCluster
+from shared.adapters.sim_cluster_config import SimConfig
+from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.machine.record import decode
+from shared.machine.reset import ResetFailed, renamed, reset
+from shared.machine.runtime import Host
+from shared.ports.bus import AppendUnknown, BusUnavailable
+
+POLL_S = 1.0
+QUIET_S = 4.0
+RECHECK_S = 20.0
+GRACE_MS = 300
+
+
+@dataclass
+class Result:
+    """What one seed came to."""
+
+    seed: int
+    problems: list[Problem] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    seen: Counter[str] = field(default_factory=Counter)
+    digest: str = ""
+    records: int = 0
+    events: int = 0
+    pods: int = 0
+    bound: int = 0
+    deaths: int = 0
+    ended_s: float = 0.0
+
+    @property
+    def is_good(self) -> bool:
+        """No violation of anything."""
+        return not self.problems
+
+
+class Run:
+    """The pieces of one run, on a virtual loop."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        seed = scenario.seed
+        self.loop = asyncio.get_running_loop()
+        self.cluster = SimCluster(scenario.world, SimConfig(seed=seed, grace_ms=GRACE_MS))
+        bus_rng, wire_rng = random.Random(f"{seed}/bus"), random.Random(f"{seed}/wire")
+        bus_faults = replace(scenario.bus)
+        network_faults = replace(scenario.network)
+        self.log = SimLog(bus_rng, scenario.refuses, bus_faults)
+        self.wire = Wire(self.cluster, wire_rng, network_faults)
+        self.mesh = SimMesh(scenario, self.log, MemorySnapshots(), self.wire)
+        self.nemesis = Nemesis(self.mesh, self.cluster)
+        self.quiet_since_s = 0.0
+        self.read: dict[str, int] = {}
+        self.report: Report | None = None
+        self.problems: list[Problem] = []
+
+    async def go(self) -> None:
+        """Safety phase, heal, liveness phase."""
+        if self.scenario.reset_s is not None:
+            await self._reset("cold start")
+            self.loop.call_at(self.scenario.reset_s, self._reset_later)
+        self.cluster.start()
+        self.mesh.start()
+        self.nemesis.start()
+        await self._wait(self.scenario.heal_s)
+        self.nemesis.heal()
+        await self._settle()
+
+    async def _wait(self, until_s: float) -> None:
+        """Until a time, or until something has failed for good."""
+        left_s = until_s - self.loop.time()
+        if left_s > 0 and not self.mesh.failures:
+            try:
+                await asyncio.wait_for(self.mesh.failed.wait(), left_s)
+            except TimeoutError:
+                pass
+
+    async def _settle(self) -> None:
+        """Poll until the mesh is at rest and nothing is wrong, or the deadline is over."""
+        deadline_s = self.loop.time() + self.scenario.deadline_s
+        checked_s = -RECHECK_S
+        while not self.mesh.failures:
+            await self._wait(self.loop.time() + POLL_S)
+            now_s = self.loop.time()
+            if self._still_moves():
+                self.quiet_since_s = now_s
+            is_quiet = now_s - self.quiet_since_s >= QUIET_S and not self._unfinished()
+            if is_quiet and now_s - checked_s >= RECHECK_S:
+                checked_s = now_s
+                self._judge(is_at_rest=True)
+                if not self.problems:
+                    return
+            if now_s >= deadline_s:
+                break
+        self._judge(is_at_rest=not self.mesh.failures)
+
+    def _unfinished(self) -> bool:
+        return not self.cluster.arrived or any(
+            self.mesh.owner_of(journal) is None for journal in self.mesh.names
+        )
+
+    def _still_moves(self) -> bool:
+        """Whether anything but heartbeats was recorded since the last look."""
+        moves = False
+        for journal, payloads in self.log.records.items():
+            start = self.read.get(journal, 0)
+            self.read[journal] = len(payloads)
+            for position in range(start, len(payloads)):
+                if journal.startswith("epochs"):
+                    continue
+                record = decode(payloads[position], journal, position)
+                moves = moves or bool(record.slices or record.received)
+        return moves
+
+    def history(self) -> ClusterHistory:
+        """The cluster's side of the story so far."""
+        return history_of(self.cluster, self.nemesis.extra, self.wire.posts)
+
+    def names(self, epoch: int) -> dict[str, str]:
+        """Stored name -> plain name of one epoch's journals."""
+        return {str(renamed(journal, epoch)): journal for journal in self.mesh.names}
+
+    def _judge(self, is_at_rest: bool) -> None:
+        self.problems = [("halt", text) for text in self.mesh.failures]
+        history = self.history()
+        for epoch in range(1, self.mesh.epoch + 1):
+            last = epoch == self.mesh.epoch
+            names = self.names(epoch)
+            if any(stored not in self.log.records for stored in names):
+                self.problems.append(("liveness", f"epoch {epoch}: journals were never claimed"))
+                continue
+            self.report = check(
+                self.log.records, names, self.scenario.placements, history, is_at_rest and last
+            )
+            self.problems += self.report.problems
+
+    # -------------------------------------------------------------------------------- reset
+
+    def _reset_later(self) -> None:
+        task = self.loop.create_task(self._reset("drill"))
+        self.wire.flights.add(task)
+
+    async def _reset(self, reason: str) -> None:
+        """Reset until it has worked, as an operator would."""
+        mesh = self.mesh
+        host = Host(SimClock(self.loop), "operator", lambda: reason, inline)
+        bus, cluster = SimBus(self.log), SimNetwork(self.wire, "operator")
+        mesh.opening = True
+        while True:
+            try:
+                opened = await reset(bus, cluster, host, mesh.names, reason)
+                break
+            except (ResetFailed, AppendUnknown, BusUnavailable):
+                await asyncio.sleep(0.5)
+        mesh.seen["reset"] += opened.number > 1
+        mesh.epoch, mesh.opening = opened.number, False
+        await bus.close()
+        for journal in mesh.names:
+            process = mesh.owner_of(journal)
+            if process is not None:
+                process.kill()
+
+
+def replay_problems(run: Run, redecide: bool) -> list[Problem]:
+    """Fold every journal of every epoch again."""
+    problems: list[Problem] = []
+    for epoch in range(1, run.mesh.epoch + 1):
+        names = run.names(epoch)
+        records: Mapping[str, Sequence[bytes]] = {
+            plain: run.log.records[stored]
+            for stored, plain in names.items()
+            if stored in run.log.records
+        }
+        valid = Valid(records)
+        for journal in records:
+            core = make_core(journal, run.scenario.placements)
+            problems += refold(valid, core, redecide)
+    return problems
+
+
+async def _simulate(scenario: Scenario, redecide: bool) -> Result:
+    run = Run(scenario)
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: _unhandled(run.mesh, context))
+    await run.go()
+    result = Result(scenario.seed, list(run.problems), ended_s=loop.time())
+    await run.mesh.stop()
+    if not run.mesh.failures:
+        result.problems += replay_problems(run, redecide)
+    history = run.history()
+    if result.problems and run.report is not None:
+        run.report.problems = result.problems
+        result.lines = run.report.tell(history)
+    elif result.problems:
+        result.lines = [f"VIOLATION {rule}: {text}" for rule, text in result.problems]
+    _count(run, result, history)
+    return result
+
+
+def _unhandled(mesh: SimMesh, context: Mapping[str, object]) -> None:
+    error = context.get("exception")
+    mesh.failures.append(f"unhandled: {context.get('message')}: {error!r}")
+    mesh.failed.set()
+
+
+def _count(run: Run, result: Result, history: ClusterHistory) -> None:
+    mesh = run.mesh
+    result.seen = mesh.seen + run.log.seen + run.wire.seen
+    for (service, point), times in mesh.crashes.items():
+        result.seen[coverage.pair_key(service, point)] += times
+    if run.report is not None:
+        result.seen += coverage.of_report(run.report)
+        journals = run.report.journals.values()
+        result.events = sum(len(e.events()) for journal in journals for e in journal.entries)
+    result.digest = digest(run.log.records)
+    result.records = sum(len(payloads) for payloads in run.log.records.values())
+    result.pods = len(history.pods)
+    result.bound = sum(1 for pod in history.pods.values() if pod.node and not pod.deleted)
+    result.deaths = mesh.deaths
+
+
+def simulate(scenario: Scenario, redecide: bool = False) -> Result:
+    """Run a scenario on its own virtual loop."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        try:
+            return runner.run(_simulate(scenario, redecide))
+        except SimulationStuck as error:
+            return Result(scenario.seed, [("stuck", str(error))], [f"VIOLATION stuck: {error}"])

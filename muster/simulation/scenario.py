@@ -1,0 +1,238 @@
+"""What a seed stands for: a world, and everything that will go wrong in it, and when.
+
+Which service dies at which crash point is not drawn but scheduled over the seeds, so that every
+pair comes up again and again; everything else is drawn from streams of the seed.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from muster.simulation.bus import BusFaults
+from muster.simulation.network import NetworkFaults
+from muster.simulation.worlds import make_world
+from shared.machine.crash import CrashPoint
+from shared.machine.snapshots import SnapshotPolicy
+from shared.model.ids import placement
+from shared.model.world import World
+
+PLACEMENTS = 3
+HEAL_S = 22.0
+DEADLINE_S = 150.0
+SERVICES = ("ingest", "queueing", "placement", "permit", "preemption", "binding")
+CRASHES = 3
+
+_NO_EFFECTS = "its core demands no effects, so there is none to crash beside"
+_NO_OUTCOMES = "it observes nothing outside, so no outcome reaches it"
+
+
+def _not_applicable() -> dict[tuple[str, CrashPoint], str]:
+    found: dict[tuple[str, CrashPoint], str] = {}
+    for service in SERVICES:
+        if service != "binding":
+            found[(service, CrashPoint.BEFORE_EFFECT)] = _NO_EFFECTS
+            found[(service, CrashPoint.AFTER_EFFECT)] = _NO_EFFECTS
+        if service not in ("binding", "ingest"):
+            found[(service, CrashPoint.BEFORE_OUTCOME)] = _NO_OUTCOMES
+            found[(service, CrashPoint.AFTER_OUTCOME)] = _NO_OUTCOMES
+    return found
+
+
+NOT_APPLICABLE = _not_applicable()
+PAIRS = tuple(
+    (service, point)
+    for point in CrashPoint
+    for service in SERVICES
+    if (service, point) not in NOT_APPLICABLE
+)
+"""Every service at every crash point that it can come by."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """The owner of `journal` dies when it next comes by `point` (after `skips` times)."""
+
+    at_s: float
+    journal: str
+    point: CrashPoint
+    skips: int
+    down_s: float
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """A second owner claims beside the first, which goes on regardless when it is a ghost."""
+
+    at_s: float
+    journal: str
+    ghost: bool
+    for_s: float
+
+
+@dataclass(frozen=True)
+class Jump:
+    """The clock of a journal's owner jumps."""
+
+    at_s: float
+    journal: str
+    by_ms: int
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """Somebody else changes the cluster; what exactly is drawn when it happens."""
+
+    at_s: float
+    kind: str
+
+
+MUTATIONS = (
+    "delete-pending",
+    "delete-bound",
+    "delete-any",
+    "foreign-bind",
+    "foreign-bind",
+    "foreign-pod",
+    "node-delete",
+    "node-add",
+    "node-cordon",
+    "node-uncordon",
+    "node-shrink",
+    "node-grow",
+    "ungate",
+    "ungate",
+    "budget",
+    "gang-version",
+)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One run, completely."""
+
+    seed: int
+    world: World
+    config: dict[str, Any]
+    refuses: bool
+    policy: SnapshotPolicy
+    standbys: bool
+    crashes: tuple[Crash, ...]
+    kills: tuple[tuple[float, str], ...]
+    takeovers: tuple[Takeover, ...]
+    jumps: tuple[Jump, ...]
+    mutations: tuple[Mutation, ...]
+    tears: tuple[tuple[float, str], ...]
+    reset_s: float | None
+    bus: BusFaults
+    network: NetworkFaults
+    placements: int = PLACEMENTS
+    heal_s: float = HEAL_S
+    deadline_s: float = DEADLINE_S
+
+
+CONFIG: dict[str, Any] = {
+    "queueing": {"backoff_initial_ms": 200, "backoff_max_ms": 2_000},
+}
+
+
+def pairs_of(seed: int) -> list[tuple[str, CrashPoint]]:
+    """The crashes this seed owes to the coverage table."""
+    return [PAIRS[(seed * CRASHES + index) % len(PAIRS)] for index in range(CRASHES)]
+
+
+def journals(placements: int) -> list[str]:
+    """All journals of a mesh."""
+    shards = [placement(shard) for shard in range(placements)]
+    return ["ingest/0", "queueing/0", *shards, "permit/0", "preemption/0", "binding/0"]
+
+
+def make_scenario(seed: int, world: World | None = None, placements: int = PLACEMENTS) -> Scenario:
+    """Everything about one seed. The same seed makes the same scenario."""
+    rng = random.Random(f"{seed}/scenario")
+    pairs = pairs_of(seed)
+    cut = rng.random() < 0.25 or any(point.value.endswith("cut") for _service, point in pairs)
+    names = journals(placements)
+    return Scenario(
+        seed=seed,
+        world=world if world is not None else make_world(seed),
+        config=CONFIG,
+        refuses=rng.random() < 0.5,
+        policy=SnapshotPolicy(
+            every_records=rng.choice((10, 20, 30)),
+            every_ms=rng.choice((2_000, 3_000, 4_000)),
+            keep=4,
+            cut=cut,
+        ),
+        standbys=rng.random() < 0.5,
+        crashes=tuple(_crash(rng, pair, placements) for pair in pairs),
+        kills=tuple((rng.uniform(2, HEAL_S), rng.choice(names)) for _ in range(rng.randint(0, 2))),
+        takeovers=tuple(_takeover(rng, names) for _ in range(rng.randint(1, 2))),
+        jumps=tuple(
+            Jump(rng.uniform(1, HEAL_S), rng.choice(names), rng.choice((-9_000, 5_000, 60_000)))
+            for _ in range(rng.randint(0, 2))
+        ),
+        mutations=tuple(
+            sorted(
+                (
+                    Mutation(rng.uniform(2, HEAL_S - 1), rng.choice(MUTATIONS))
+                    for _ in range(rng.randint(10, 18))
+                ),
+                key=lambda mutation: mutation.at_s,
+            )
+        ),
+        tears=tuple((rng.uniform(8, HEAL_S - 1), rng.choice(names)) for _ in range(2)),
+        reset_s=rng.uniform(9, 14) if seed % 10 == 7 else None,
+        bus=_bus_faults(rng),
+        network=_network_faults(rng),
+        placements=placements,
+    )
+
+
+def _journal_of(rng: random.Random, service: str, placements: int) -> str:
+    return f"{service}/{rng.randrange(placements) if service == 'placement' else 0}"
+
+
+def _crash(rng: random.Random, pair: tuple[str, CrashPoint], placements: int) -> Crash:
+    service, point = pair
+    late = point.value.endswith(("snapshot", "cut"))
+    return Crash(
+        at_s=rng.uniform(8 if late else 1, 15),
+        journal=_journal_of(rng, service, placements),
+        point=point,
+        skips=0 if late else rng.choice((0, 0, 1, 3, 9)),
+        down_s=rng.choice((0.05, 0.3, 1.0, 5.5)),
+    )
+
+
+def _takeover(rng: random.Random, names: list[str]) -> Takeover:
+    return Takeover(
+        at_s=rng.uniform(2, HEAL_S - 4),
+        journal=rng.choice(names),
+        ghost=rng.random() < 0.7,
+        for_s=rng.uniform(0.5, 3.5),
+    )
+
+
+def _bus_faults(rng: random.Random) -> BusFaults:
+    if rng.random() < 0.1:
+        return BusFaults()
+    return BusFaults(
+        append_fails=rng.choice((0.0, 0.004, 0.015)),
+        unavailable=rng.choice((0.0, 0.01)),
+        lag_spike=rng.choice((0.0, 0.02, 0.1)),
+        lag_spike_s=rng.choice((0.1, 0.5, 2.0)),
+    )
+
+
+def _network_faults(rng: random.Random) -> NetworkFaults:
+    if rng.random() < 0.1:
+        return NetworkFaults()
+    return NetworkFaults(
+        lost=rng.choice((0.0, 0.02)),
+        unanswered=rng.choice((0.0, 0.04)),
+        late=rng.choice((0.0, 0.03, 0.06)),
+        busy=rng.choice((0.0, 0.03)),
+        refused=rng.choice((0.0, 0.02)),
+        watch_gone=rng.choice((0.0, 0.3)),
+        lag_spike=rng.choice((0.0, 0.02, 0.08)),
+    )

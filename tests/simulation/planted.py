@@ -1,0 +1,114 @@
+"""Runs seeds with one bug planted into the product's source: `python -m tests.simulation.planted`.
+
+The bug is a replacement of text in one module, applied as the module is imported, so nothing on
+disk changes. Text that is not found exactly once is an error: a patch must follow the code.
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, ModuleType
+
+ROOT = Path(__file__).resolve().parents[2]
+SEEDS_MAX = 50
+FOUND, MISSED, NOT_APPLIED = 0, 3, 4
+
+
+@dataclass(frozen=True)
+class Bug:
+    """`edits` are (old, new) texts of one module; `first` are the seeds to begin with."""
+
+    name: str
+    module: str
+    edits: tuple[tuple[str, str], ...]
+    first: tuple[int, ...] = ()
+
+
+def path_of(module: str) -> Path:
+    """The source file of a module of this repository."""
+    stem = ROOT.joinpath(*module.split("."))
+    return stem / "__init__.py" if stem.is_dir() else stem.with_suffix(".py")
+
+
+def patched(bug: Bug) -> str:
+    """The module's source with the bug in it. Raises ValueError when it does not apply."""
+    source = path_of(bug.module).read_text(encoding="utf-8")
+    for old, new in bug.edits:
+        if source.count(old) != 1:
+            raise ValueError(f"{bug.name}: found {source.count(old)} times in {bug.module}: {old}")
+        source = source.replace(old, new)
+    return source
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    """Compiles given source instead of the file's."""
+
+    def __init__(self, name: str, path: str, source: str) -> None:
+        super().__init__(name, path)
+        self._source = source
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self._source, self.path, "exec")
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the one module that has the bug."""
+
+    def __init__(self, bug: Bug) -> None:
+        self._bug, self._source = bug, patched(bug)
+
+    def find_spec(
+        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self._bug.module:
+            return None
+        path = path_of(fullname)
+        return importlib.util.spec_from_file_location(
+            fullname,
+            path,
+            loader=_Loader(fullname, str(path), self._source),
+            submodule_search_locations=[str(path.parent)] if path.name == "__init__.py" else None,
+        )
+
+
+def plant(bug: Bug) -> None:
+    """From here on imports of the module get the bug."""
+    assert bug.module not in sys.modules, f"{bug.module} is imported already"
+    sys.meta_path.insert(0, _Finder(bug))
+
+
+def hunt(bug: Bug, seeds: Sequence[int]) -> int | None:
+    """The first seed that finds the bug."""
+    from muster.simulation.run import simulate
+    from muster.simulation.scenario import make_scenario
+
+    for seed in seeds:
+        result = simulate(make_scenario(seed), redecide=True)
+        if not result.is_good:
+            rule, text = result.problems[0]
+            print(f"{bug.name}: seed {seed}: {rule}: {text}"[:400])
+            return seed
+    return None
+
+
+def main(name: str, count: int = SEEDS_MAX) -> int:
+    """Hunt one bug by name."""
+    from tests.simulation.bugs import BUGS
+
+    bug = next(bug for bug in BUGS if bug.name == name)
+    try:
+        plant(bug)
+    except ValueError as error:
+        print(error)
+        return NOT_APPLIED
+    rest = [seed for seed in range(SEEDS_MAX) if seed not in bug.first]
+    seeds = [*bug.first, *rest][:count]
+    return MISSED if hunt(bug, seeds) is None else FOUND
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], *(int(word) for word in sys.argv[2:])))

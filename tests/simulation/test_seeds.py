@@ -1,0 +1,60 @@
+"""Hundreds of seeds: no violation in any, and nothing that the coverage table asks for is missing.
+
+`MUSTER_SEEDS` changes how many (the coverage is only judged from 500 on), `MUSTER_SEED_BASE` where
+they start.
+"""
+
+import os
+import time
+from collections import Counter
+
+import pytest
+
+from muster.simulation import coverage
+from muster.simulation.run import simulate
+from muster.simulation.scenario import PAIRS, SERVICES, make_scenario
+from shared.machine.crash import CrashPoint
+from tests.simulation import coverage_files
+
+SEEDS = int(os.environ.get("MUSTER_SEEDS", "510"))
+BASE = int(os.environ.get("MUSTER_SEED_BASE", "0"))
+CHUNK = 10
+CHUNKS = -(-SEEDS // CHUNK)
+JUDGED_FROM = 500
+REDECIDE_EVERY = 5
+
+pytestmark = [pytest.mark.simulation, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_every_seed_is_safe_and_comes_to_rest(chunk: int) -> None:
+    total: Counter[str] = Counter()
+    for seed in range(BASE + chunk * CHUNK, BASE + min((chunk + 1) * CHUNK, SEEDS)):
+        print(f"seed {seed}: python -m muster.simulation {seed}")
+        begun_s = time.perf_counter()
+        result = simulate(make_scenario(seed), redecide=seed % REDECIDE_EVERY == 0)
+        assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+        assert result.pods >= 200, f"seed {seed}: {result.pods} pods"
+        assert result.deaths >= 3, f"seed {seed}: {result.deaths} crashes"
+        total.update(result.seen)
+        total["seeds"] += 1
+        total["pods"] += result.pods
+        total["records"] += result.records
+        total["milliseconds"] += int((time.perf_counter() - begun_s) * 1000)
+    coverage_files.write(chunk, total)
+    done, counts = coverage_files.collected()
+    if done == CHUNKS and SEEDS >= JUDGED_FROM:
+        missing = coverage.zeros(counts)
+        assert not missing, "never happened: " + ", ".join(missing)
+
+
+def test_crash_table_names_every_service_and_point_or_says_why_not() -> None:
+    assert len(PAIRS) + len(coverage.NOT_APPLICABLE) == len(SERVICES) * len(CrashPoint)
+    assert all(coverage.NOT_APPLICABLE.values())
+
+
+def test_a_zero_in_the_coverage_table_is_seen() -> None:
+    counts = dict.fromkeys(coverage.required(), 1)
+    assert coverage.zeros(counts) == []
+    del counts["reset"]
+    assert coverage.zeros(counts) == ["reset"]
