@@ -11,7 +11,7 @@ NODE: dict[str, Any] = {
 API = {"Job": "batch/v1"}
 
 
-def container(sidecar: bool = False, **requests: Any) -> dict[str, Any]:
+def container(sidecar: Any = False, **requests: Any) -> dict[str, Any]:
     """A container with requests."""
     made: dict[str, Any] = {"name": "c", "resources": {"requests": requests}}
     return made | {"restartPolicy": "Always"} if sidecar else made
@@ -38,7 +38,7 @@ def controller(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def priority_class(name: str, value: int, **more: Any) -> dict[str, Any]:
+def priority_class(name: str, value: Any, **more: Any) -> dict[str, Any]:
     """A PriorityClass."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",

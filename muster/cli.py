@@ -1,0 +1,164 @@
+"""The command line: its commands, and how they end (exit codes, one line for what went wrong).
+
+0 = done, 1 = failure, 2 = input or usage that cannot be used (nothing was started or changed).
+Commands import what they need when they run, so that `--help` is quick.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from muster.faults import EXIT_FAILURE, EXIT_USAGE, Fault, UsageFault
+
+EXIT_INTERRUPTED = 130
+OUTPUTS = ("text", "json")
+BUSES = ("sqlite", "memory")
+
+app = typer.Typer(
+    name="muster",
+    help="Schedules Kubernetes pods with a mesh of event-sourced services.",
+    # Plain text for pipes and logs.
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SERVICE.OPTION=VALUE", help="An option of a service."),
+]
+RunDir = Annotated[Path | None, typer.Option("--run-dir", metavar="DIR", help="Keep the run here.")]
+Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
+
+
+def _one_of(name: str, value: str, known: Sequence[str]) -> str:
+    if value not in known:
+        raise UsageFault(f"{name} {value}: must be one of {', '.join(known)}")
+    return value
+
+
+@app.command()
+def run(
+    world: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="WORLD...",
+            help="Folders or files of manifests, or openb:DIR, dlrm:DIR, flood:KEY=VALUE,...",
+        ),
+    ],
+    placements: Annotated[
+        int, typer.Option("--placements", "-p", min=1, max=64, help="Placement shards.")
+    ] = 1,
+    run_dir: RunDir = None,
+    bus: Annotated[str, typer.Option(help="sqlite or memory.")] = "sqlite",
+    plain: Annotated[bool, typer.Option("--plain", help="The trace as it is (openb).")] = False,
+    speed: Annotated[
+        str | None, typer.Option(help="Play a trace's times, so many times faster.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
+    settings: Set = None,
+    time_limit_s: Annotated[
+        float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Give up after.")
+    ] = 170,
+    output: Output = "text",
+) -> None:
+    """Schedule a world with the whole mesh in this process, and sum up what came of it."""
+    _one_of("--output", output, OUTPUTS)
+    _one_of("--bus", bus, BUSES)
+    from muster.commands.run import Options
+    from muster.commands.run import run as play
+    from shared.adapters.worlds.settings import Choice
+
+    choice = Choice(plain, speed, seed)
+    options = Options(world, choice, placements, bus, run_dir, settings or [], time_limit_s)
+    play(options, output)
+
+
+@app.command()
+def serve(
+    services: Annotated[
+        list[str],
+        typer.Argument(metavar="SERVICE[/PARTITION]...", help="Such as ingest or placement/0."),
+    ],
+    bus: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="kafka://HOST:PORT[/PREFIX] or sqlite:FILE.")
+    ],
+    cluster: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The cluster (see muster cluster).")
+    ] = "",
+    placements: Annotated[
+        int, typer.Option("--placements", "-p", min=1, max=64, help="Shards of the whole mesh.")
+    ] = 1,
+    run_dir: Annotated[
+        Path, typer.Option("--run-dir", metavar="DIR", help="Snapshots are kept here.")
+    ] = Path("runs/serve"),
+    owner: Annotated[
+        str | None, typer.Option(help="The name under which this process claims.")
+    ] = None,
+    settings: Set = None,
+    metrics_port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Serve metrics here; 0 = none.")
+    ] = 0,
+) -> None:
+    """Own some of the mesh's journals in this process, until it is told to stop."""
+    from muster.commands.serve import serve as start
+
+    start(services, bus, cluster, placements, run_dir, owner, settings or [], metrics_port)
+
+
+@app.command()
+def cluster(
+    world: Annotated[list[str], typer.Argument(metavar="WORLD...", help="As for muster run.")],
+    listen: Annotated[str, typer.Option(metavar="ADDRESS", help="Where clients connect.")],
+    history: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write what happened here at the end.")
+    ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="The trace as it is (openb).")] = False,
+    speed: Annotated[
+        str | None, typer.Option(help="Play a trace's times, so many times faster.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
+    settings: Set = None,
+) -> None:
+    """Serve a simulated cluster that plays a world, for services in other processes."""
+    from muster.commands.cluster import serve_cluster
+    from shared.adapters.worlds.settings import Choice
+
+    serve_cluster(world, Choice(plain, speed, seed), listen, history, settings or [])
+
+
+def _complain(text: str) -> None:
+    sys.stdout.flush()
+    print(f"muster: {' '.join(text.split())}", file=sys.stderr)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    from shared.adapters.worlds.errors import WorldError
+    from shared.machine.record import RecordUnreadable
+    from shared.ports.bus import BusCorrupt, BusUnavailable
+
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        command = typer.main.get_command(app)
+        code = command.main(words or ["--help"], prog_name="muster", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except typer.TyperException as error:
+        message = getattr(error, "format_message", error.__str__)()
+        _complain(f"{message} (see 'muster --help')")
+        return EXIT_USAGE
+    except Fault as error:
+        _complain(str(error))
+        return error.code
+    except WorldError as error:
+        _complain(str(error))
+        return EXIT_USAGE
+    except (BusUnavailable, BusCorrupt, RecordUnreadable) as error:
+        _complain(str(error))
+        return EXIT_FAILURE
+    except (KeyboardInterrupt, typer.Abort):
+        _complain("interrupted")
+        return EXIT_INTERRUPTED

@@ -1,0 +1,160 @@
+"""`muster run`: a world, the whole mesh in one process, and a summary."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from muster.faults import Fault
+from muster.mesh import Mesh
+from muster.options import mesh_config, parse_settings, sim_config
+from muster.progress import Display
+from muster.run_directory import (
+    FORMAT,
+    HISTORY,
+    JOURNALS,
+    META,
+    SNAPSHOTS,
+    SUMMARY,
+    new_run,
+    write_json,
+)
+from muster.runner import Outcome, Runner
+from muster.summary import show, summarise
+from shared.adapters.memory_bus import MemoryBus, MemoryLog
+from shared.adapters.sim_cluster import SimCluster
+from shared.adapters.sim_cluster_history import write_history
+from shared.adapters.snapshot_directory import DirectorySnapshots
+from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.adapters.worlds.settings import Choice, Chosen, load_world
+
+GANGS_COMMITTED_MIN, GANGS_TIMED_OUT_MIN, PREEMPTIONS_MIN = 50, 10, 50
+"""What the main job has to show: a zero anywhere means that a path was not taken."""
+
+
+class Options:
+    """The command's options after checking; nothing has been started or written."""
+
+    def __init__(
+        self,
+        words: list[str],
+        choice: Choice,
+        placements: int,
+        bus: str,
+        run_dir: Path | None,
+        settings: list[str],
+        time_limit_s: float,
+    ) -> None:
+        """Raises UsageFault and WorldError."""
+        self.words, self.choice, self.placements, self.bus = words, choice, placements, bus
+        self.settings = parse_settings(settings)
+        self.sim = sim_config(self.settings, choice.seed)
+        self.time_limit_s = time_limit_s
+        self.run_dir = run_dir
+        self.chosen: Chosen = load_world(words, choice)
+
+    def folder(self) -> Path:
+        """Where the run is kept."""
+        if self.run_dir is not None:
+            return self.run_dir
+        return Path("runs") / time.strftime("%Y%m%d-%H%M%S")
+
+    def meta(self) -> dict[str, Any]:
+        """What it takes to repeat the run."""
+        return {
+            "format": FORMAT,
+            "world": self.words,
+            "plain": self.choice.plain,
+            "speed": self.choice.speed,
+            "seed": self.choice.seed,
+            "placements": self.placements,
+            "bus": self.bus,
+            "settings": self.settings,
+        }
+
+
+def run(options: Options, output: str) -> None:
+    """Play the world; raises Fault when the run failed."""
+    folder = new_run(options.folder())
+    write_json(folder / META, options.meta())
+    errors = Console(stderr=True)
+    for rejected in options.chosen.world.rejected:
+        errors.out(f"{rejected.what}: {rejected.rule}", highlight=False)
+    with Display(errors, options.chosen.world.name, quiet=output == "json") as display:
+        outcome = _play(options, folder, display)
+    result = summarise(options.chosen.world.name, outcome.tally, outcome.final, outcome.verdict) | {
+        "complete": outcome.complete,
+        "placements": options.placements,
+        "run": str(folder),
+    }
+    write_json(folder / SUMMARY, result)
+    console = Console()
+    if output == "json":
+        console.out(_json(result), highlight=False)
+    else:
+        show(result, console)
+        console.out(f"{'kept in':<26}{folder}", highlight=False)
+    _judge(options, outcome, result)
+
+
+def _json(result: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(result, indent=2, sort_keys=True)
+
+
+def _play(options: Options, folder: Path, display: Display) -> Outcome:
+    cluster = SimCluster(options.chosen.world, options.sim)
+    sqlite: SqliteLog | None = None
+    if options.bus == "sqlite":
+        sqlite = SqliteLog(folder / JOURNALS, exclusive=True)
+    memory = MemoryLog()
+
+    def client(_journal: str) -> SqliteBus | MemoryBus:
+        return SqliteBus(sqlite) if sqlite is not None else MemoryBus(memory)
+
+    mesh = Mesh(
+        client,
+        DirectorySnapshots(folder / SNAPSHOTS),
+        cluster,
+        placements=options.placements,
+        config=mesh_config(options.settings),
+    )
+    runner = Runner(
+        options.chosen.world, cluster, mesh, client(""), options.time_limit_s, display.show
+    )
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as loop:
+            return loop.run(runner.run())
+    finally:
+        write_history(folder / HISTORY, cluster.history)
+        if sqlite is not None:
+            sqlite.close()
+
+
+def loop_factory() -> Any:
+    """Uvloop's loop where the platform has it, else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
+
+
+def _judge(options: Options, outcome: Outcome, result: dict[str, Any]) -> None:
+    if not outcome.complete:
+        problems = outcome.verdict.problems
+        first = problems[0] if problems else "a gang still stands at its gate"
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise Fault(f"not complete after {options.time_limit_s:g} s: {first}{more}")
+    if options.chosen.is_main_job:
+        for name, least in (
+            ("gangs_committed", GANGS_COMMITTED_MIN),
+            ("gangs_timed_out", GANGS_TIMED_OUT_MIN),
+            ("preemptions", PREEMPTIONS_MIN),
+        ):
+            if result[name] < least:
+                words = name.replace("_", " ")
+                raise Fault(f"the main job shows {result[name]} {words}, at least {least} needed")

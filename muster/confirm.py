@@ -1,0 +1,205 @@
+"""Is every pod of a finished run bound, or right to wait? Brute force over the final state.
+
+Plain Python over all nodes, sharing no code with the scheduler's framework: for each waiting pod
+no node may fit, and its message must name the reasons that are there. For a waiting gang no greedy
+packing of minCount members may work; where one of several packings works, no scheduler promised
+to find it, so that is counted (`another_packing`) and not held against the run.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from muster.checker.fits import Load, device_room, full_for, static_obstacle
+from shared.model.objects import CPU, Gang, Node, PodSpec
+
+GATED = "waiting for scheduling gates"
+NO_NODES = "no nodes available to schedule pods"
+GANG_WORDS = ("waiting for", "gang timed out")
+
+_MESSAGE = re.compile(r"0/(\d+) nodes are available: (.+?)\.(?: (?:preemption: .+))?")
+_STATIC = {
+    "unschedulable": "node(s) were unschedulable",
+    "taint": "node(s) had untolerated taint(s)",
+    "node selector": "node(s) didn't match Pod's node affinity/selector",
+    "node affinity": "node(s) didn't match Pod's node affinity/selector",
+}
+
+
+@dataclass
+class Waiting:
+    """A live pod without a node."""
+
+    number: int
+    name: str
+    spec: PodSpec
+    message: str
+    gang: str = ""
+    gated: bool = False
+
+
+@dataclass
+class Final:
+    """The state at the end: nodes, what stands on them, and who waits."""
+
+    nodes: list[Node]
+    loads: dict[str, Load] = field(default_factory=dict)
+    waiting: list[Waiting] = field(default_factory=list)
+    gangs: Mapping[str, Gang] = field(default_factory=dict)
+    running: Counter[str] = field(default_factory=Counter)
+    """Bound members by gang."""
+
+    def load(self, node: Node) -> Load:
+        """What stands on a node."""
+        return self.loads.setdefault(node.name, Load())
+
+
+@dataclass
+class Verdict:
+    """`problems` empty = confirmed; `reasons` counts the waiting pods by what they wait for."""
+
+    problems: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    another_packing: int = 0
+
+
+def confirm(final: Final) -> Verdict:
+    """Check every waiting pod and gang."""
+    verdict = Verdict()
+    shown: dict[tuple[PodSpec, str], str | None] = {}
+    for pod in final.waiting:
+        verdict.reasons[_reason(pod)] += 1
+        if pod.gated:
+            continue
+        if not pod.message:
+            verdict.problems.append(f"pod {pod.name} waits without a message")
+        elif not _is_gang_waiting(final, pod):
+            key = (pod.spec, pod.message)
+            if key not in shown:
+                shown[key] = _single_problem(final, pod)
+            if shown[key] is not None:
+                verdict.problems.append(f"pod {pod.name}: {shown[key]}")
+    for gang, members in _waiting_gangs(final):
+        _check_gang(final, gang, members, verdict)
+    return verdict
+
+
+def _is_gang_waiting(final: Final, pod: Waiting) -> bool:
+    """Members wait for their gang until it has minCount members running."""
+    if not pod.gang:
+        return False
+    gang = final.gangs.get(pod.gang)
+    return gang is None or final.running[pod.gang] < gang.min_count
+
+
+def _reason(pod: Waiting) -> str:
+    """The message without its counts."""
+    if pod.gated:
+        return GATED
+    match = _MESSAGE.fullmatch(pod.message)
+    if match is None:
+        return pod.message or "(no message)"
+    prefix = "gang: " if pod.gang else ""
+    return prefix + ", ".join(sorted(reason for _, reason in _parts(match[2])))
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    for part in text.split(", "):
+        count, _, reason = part.partition(" ")
+        yield (int(count) if count.isdigit() else -1), reason
+
+
+# ------------------------------------------------------------------------------------ single pods
+
+
+def _single_problem(final: Final, pod: Waiting) -> str | None:
+    static: Counter[str] = Counter()
+    left = 0
+    for node in final.nodes:
+        obstacle = static_obstacle(pod.spec, node)
+        if obstacle is not None:
+            static[_STATIC.get(obstacle.split()[0], _STATIC.get(obstacle, obstacle))] += 1
+        elif full_for(pod.spec, node, final.load(node)) is None:
+            return f"waits ({pod.message}) but fits on node {node.name}"
+        else:
+            left += 1
+    return _message_problem(pod.message, static, left, len(final.nodes))
+
+
+def _message_problem(message: str, static: Counter[str], left: int, nodes: int) -> str | None:
+    """Whether the message is true: the count of nodes, and each reason that loads cannot change."""
+    if nodes == 0:
+        return None if message == NO_NODES else f"there are no nodes, the message is {message!r}"
+    match = _MESSAGE.fullmatch(message)
+    if match is None:
+        return f"the message {message!r} gives no reasons"
+    if int(match[1]) != nodes:
+        return f"the message {message!r} speaks of other than {nodes} nodes"
+    told = {reason: count for count, reason in _parts(match[2])}
+    for reason in set(_STATIC.values()):
+        if told.get(reason, 0) != static[reason]:
+            return f"{message!r}: brute force finds {static[reason]} nodes with {reason!r}"
+    if sum(told.values()) < nodes:
+        return f"{message!r}: the reasons cover fewer than {nodes} nodes"
+    if left and not set(told) - set(_STATIC.values()):
+        return f"{message!r}: no reason for {left} nodes"
+    return None
+
+
+# ------------------------------------------------------------------------------------------ gangs
+
+
+def _waiting_gangs(final: Final) -> Iterator[tuple[Gang, list[Waiting]]]:
+    members: dict[str, list[Waiting]] = {}
+    for pod in final.waiting:
+        if pod.gang and not pod.gated and _is_gang_waiting(final, pod):
+            members.setdefault(pod.gang, []).append(pod)
+    for key, found in members.items():
+        gang = final.gangs.get(key)
+        if gang is not None:
+            yield gang, found
+
+
+def _check_gang(final: Final, gang: Gang, members: list[Waiting], verdict: Verdict) -> None:
+    needed = gang.min_count - final.running[gang.key]
+    if len(members) < needed:
+        return
+    nodes = sorted(final.nodes, key=lambda node: node.name)
+    by_load = sorted(nodes, key=lambda node: (final.load(node).used(CPU), node.name))
+    fits = [_pack(final, members, needed, order) for order in (nodes, by_load, by_load[::-1])]
+    if all(fits):
+        message = members[0].message
+        verdict.problems.append(f"gang {gang.key} waits ({message}) but {needed} members fit")
+    elif any(fits):
+        verdict.another_packing += 1
+
+
+def _pack(final: Final, members: Sequence[Waiting], needed: int, order: Sequence[Node]) -> bool:
+    """Whether `needed` members find room, one after the other, each on the first node that fits."""
+    trial: dict[str, Load] = {}
+    placed = 0
+    for number, pod in enumerate(members):
+        if placed + len(members) - number < needed:
+            return False
+        for node in order:
+            load = trial.get(node.name) or final.load(node)
+            if static_obstacle(pod.spec, node) is None and full_for(pod.spec, node, load) is None:
+                trial[node.name] = load.plus(pod.number, pod.spec, _devices(pod.spec, node, load))
+                placed += 1
+                break
+        if placed >= needed:
+            return True
+    return False
+
+
+def _devices(spec: PodSpec, node: Node, load: Load) -> int:
+    """A mask of devices for the pod: the tightest for a share, the first empty ones else."""
+    free = device_room(node, load)
+    if spec.gpu is None or free is None:
+        return 0
+    fitting = [at for at, room in enumerate(free) if room >= spec.gpu.milli]
+    chosen: Iterable[int] = sorted(fitting, key=lambda at: free[at])[:1]
+    if spec.gpu.milli >= 1000:
+        chosen = fitting[: spec.gpu.count]
+    return sum(1 << at for at in chosen)

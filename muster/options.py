@@ -1,0 +1,57 @@
+"""`--set service.option=value` to the configuration that services take; checked before the start."""
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from muster.faults import UsageFault
+from shared.adapters.sim_cluster_config import SimConfig, parse_sim_config
+from shared.events import EVENTS
+
+CLUSTER = "cluster"
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Options by service (and `cluster`), every one known and within its bounds."""
+    found: dict[str, dict[str, Any]] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        service, dot, option = name.partition(".")
+        if not equals or not dot or not option:
+            raise UsageFault(f"--set {setting}: must be service.option=value")
+        if service not in EVENTS and service != CLUSTER:
+            known = ", ".join([*EVENTS, CLUSTER])
+            raise UsageFault(f"--set {setting}: {service!r} is not one of {known}")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            value = text
+        found.setdefault(service, {})[option] = value
+    for service, options in found.items():
+        _check(service, options)
+    return found
+
+
+def _check(service: str, options: dict[str, Any]) -> None:
+    try:
+        if service == CLUSTER:
+            parse_sim_config(options)
+        else:
+            importlib.import_module(f"services.{service}.core.config").parse_config(options)
+    except ValueError as error:
+        raise UsageFault(f"--set {error}") from error
+
+
+def sim_config(settings: dict[str, dict[str, Any]], seed: int | None) -> SimConfig:
+    """The simulated cluster's part of the settings."""
+    options = dict(settings.get(CLUSTER, {}))
+    if seed is not None:
+        options.setdefault("seed", seed)
+    return parse_sim_config(options)
+
+
+def mesh_config(settings: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The services' part of the settings."""
+    return {service: options for service, options in settings.items() if service != CLUSTER}
