@@ -1,0 +1,278 @@
+"""Binds: what makes one start, what the answers say, and which requests are due.
+
+A column of new reservations, asks or DONE answers is handled as a column; everything else goes pod
+by pod through the table of transitions.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from services.binding.core.rows import later, move, settle_rows, trim
+from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
+from services.binding.core.table import FACT, MAYBE, NAMED, NEEDED
+from services.binding.transitions import Phase
+from shared.events.base import Event
+from shared.events.binding import BindsAsked, FencesAsked, ReadsAsked
+from shared.events.observed import BindAnswers
+from shared.model.answers import Answer
+from shared.model.columns import I64, pack, unpack
+
+FEW = 4
+UNASSIGNED, OTHER = -1, -2
+"""In an answer's `nodes`: the pod has no node; it has one that is not ours."""
+EFFECT_PODS_SLOW = 1_024
+WORDS = {answer: answer.name.lower() for answer in Answer}
+
+
+def reserved(state: BindingState, ids: bytes, nodes: bytes) -> None:
+    """Pods that a shard or a gang's commit wants bound."""
+    pods, targets = unpack(ids), unpack(nodes)
+    if len(pods) > FEW and _queue_all(state, pods, targets):
+        return
+    for pod, target in zip(pods.tolist(), targets.tolist(), strict=True):
+        _reserve_one(state, pod, target)
+
+
+def _queue_all(state: BindingState, pods: I64, targets: I64) -> bool:
+    """The usual case: every pod is named and idle, every node known."""
+    table = state.table
+    rows = table.rows(pods)
+    if int(rows.min()) < 0 or int(targets.max()) > state.last_node:
+        return False
+    ready = (table.flags[rows] == (NAMED | NEEDED)) & (table.phases[rows] == Phase.IDLE)
+    if not ready.all() or not (state.node_marks[targets] == NODE_LIVE).all():
+        return False
+    table.phases[rows] = Phase.QUEUED
+    table.nodes[rows] = targets
+    state.open += len(rows)
+    state.todo.append(pods)
+    return True
+
+
+def _reserve_one(state: BindingState, pod: int, target: int) -> None:
+    table = state.table
+    row = table.row(pod)
+    if row < 0:
+        state.reports["gone"].ids.append(pod)
+        state.reports["gone"].nodes.append(target)
+        return
+    fact = table.nodes.item(row) if table.flags.item(row) & FACT else 0
+    move(state, row, "reserved")
+    table.nodes[row] = target
+    if fact:
+        move(state, row, "fact_ours" if fact == target else "fact_other")
+        table.nodes[row] = fact
+    else:
+        known(state, row)
+
+
+def known(state: BindingState, row: int) -> None:
+    """Go on with a waiting bind if its pod and its node are known by now."""
+    table = state.table
+    mark = state.node_mark(table.nodes.item(row))
+    if mark == NODE_GONE:
+        move(state, row, "node_gone_unsent")
+    elif mark == NODE_LIVE and table.flags.item(row) & NAMED:
+        move(state, row, "known")
+        state.todo.append(table.ids.item(row))
+
+
+def recheck(state: BindingState, pods: list[int]) -> None:
+    """Names of these pods, or nodes of some, became known."""
+    for pod in pods:
+        if pod in state.waiting:
+            known(state, state.table.row(pod))
+
+
+# ------------------------------------------------------------------------------------ asking
+
+
+def ask_binds(state: BindingState) -> Iterator[Event]:
+    """Queued binds in the order of decision, then the repeats that are due."""
+    while state.todo:
+        pods, size = [], 0
+        for entry in state.todo:
+            pods.append(entry if isinstance(entry, np.ndarray) else np.array([entry], np.int64))
+            size += len(pods[-1])
+            if size >= state.config.effect_pods:
+                break
+        yield _binds_asked(state, pods[0] if len(pods) == 1 else np.concatenate(pods))
+
+
+def _binds_asked(state: BindingState, pods: I64) -> BindsAsked:
+    table = state.table
+    if len(pods) == 1:
+        row = table.row(int(pods[0]))
+        if row >= 0 and table.phases.item(row) == Phase.QUEUED:
+            node = table.nodes.item(row).to_bytes(8, "little")
+            revision = table.revisions.item(row).to_bytes(8, "little")
+            return BindsAsked(state.next_effect, pods.tobytes(), node, revision)
+    rows = table.rows(pods)
+    rows = rows[rows >= 0]
+    rows = rows[table.phases[rows] == Phase.QUEUED]
+    return BindsAsked(
+        state.next_effect,
+        pack(table.ids[rows]),
+        pack(table.nodes[rows]),
+        pack(table.revisions[rows]),
+    )
+
+
+def ask_due(state: BindingState) -> Iterator[Event]:
+    """Repeats, reads and fences whose time has come, by pod id."""
+    if not state.due:
+        return
+    now_ms, table = state.now_ms, state.table
+    groups: dict[Phase, list[int]] = {Phase.REPEAT: [], Phase.READ: [], Phase.FENCE: []}
+    for pod in sorted(pod for pod, due_ms in state.due.items() if due_ms <= now_ms):
+        groups[Phase(table.phases.item(table.row(pod)))].append(pod)
+    for phase, pods in groups.items():
+        for start in range(0, len(pods), EFFECT_PODS_SLOW):
+            part = np.array(pods[start : start + EFFECT_PODS_SLOW], np.int64)
+            rows = table.rows(part)
+            ids, effect = pack(part), state.next_effect
+            if phase is Phase.REPEAT:
+                yield BindsAsked(effect, ids, pack(table.nodes[rows]), pack(table.revisions[rows]))
+            elif phase is Phase.READ:
+                yield ReadsAsked(effect, ids)
+            else:
+                yield FencesAsked(effect, ids)
+
+
+def binds_asked(state: BindingState, event: BindsAsked) -> None:
+    """The binds of one effect are out."""
+    _open_effect(state, event.effect, event)
+    pods, table = unpack(event.ids), state.table
+    if len(pods) <= FEW:
+        for pod in pods.tolist():
+            row = table.row(pod)
+            move(state, row, "bind_asked")
+            table.effects[row] = event.effect
+    else:
+        rows = table.rows(pods)
+        for pod in pods.tolist() if state.due else ():
+            state.due.pop(pod, None)
+        before = table.phases[rows]
+        legal = (before == Phase.QUEUED) | (before == Phase.REPEAT)
+        assert legal.all(), f"effect {event.effect}: pods {pods[~legal].tolist()[:9]} not queued"
+        table.phases[rows] = Phase.ASKED
+        table.effects[rows] = event.effect
+    trim(state)
+
+
+def reads_asked(state: BindingState, event: ReadsAsked) -> None:
+    """The reads of one effect are out."""
+    _open_effect(state, event.effect, event)
+    for pod in unpack(event.ids).tolist():
+        row = state.table.row(pod)
+        move(state, row, "read_asked")
+        state.table.effects[row] = event.effect
+
+
+def fences_asked(state: BindingState, event: FencesAsked) -> None:
+    """The fences of one effect are out; for idle pods it only carries their messages."""
+    _open_effect(state, event.effect, event)
+    for pod in unpack(event.ids).tolist():
+        row = state.table.row(pod)
+        if row >= 0 and state.table.phases.item(row) == Phase.FENCE:
+            move(state, row, "fence_asked")
+            state.table.effects[row] = event.effect
+        else:
+            message = state.patches.pop(pod)
+            state.messages[pod] = message
+            state.patching[event.effect] = True
+
+
+def _open_effect(state: BindingState, effect: int, event: Event) -> None:
+    assert effect >= state.next_effect, f"effect {effect} was used before"
+    state.next_effect = effect + 1
+    state.effects[effect] = event
+    state.left[effect] = len(event.ids) >> 3  # type: ignore[attr-defined]
+
+
+# ----------------------------------------------------------------------------------- answers
+
+
+def bind_answers(state: BindingState, event: BindAnswers) -> None:
+    """Answers to one effect; those that come late or twice concern nobody."""
+    effect = state.effects.get(event.effect)
+    if effect is None:
+        return
+    pods = unpack(event.ids)
+    if len(pods) > FEW and isinstance(effect, BindsAsked) and not any(event.codes):
+        _all_done(state, event.effect, pods)
+        return
+    revisions = unpack(event.revisions).tolist() if event.revisions else [0] * len(pods)
+    nodes = unpack(event.nodes).tolist() if event.nodes else [UNASSIGNED] * len(pods)
+    answers = zip(pods.tolist(), event.codes, revisions, nodes, strict=True)
+    for pod, code, revision, node in answers:
+        row = state.table.row(pod)
+        if event.effect in state.patching:
+            _patched(state, event.effect, pod, row, revision if code == Answer.DONE else 0)
+        elif row >= 0 and state.table.effects.item(row) == event.effect:
+            _answered(state, row, Answer(code), revision, node)
+
+
+def _all_done(state: BindingState, effect: int, pods: I64) -> None:
+    table = state.table
+    rows = table.rows(pods)
+    rows = rows[rows >= 0]
+    ours = (table.effects[rows] == effect) & (table.phases[rows] == Phase.ASKED)
+    if not ours.all():
+        rows = rows[ours]
+    if len(rows):
+        settle_rows(state, rows, Phase.BOUND)
+
+
+def _answered(state: BindingState, row: int, answer: Answer, revision: int, node: int) -> None:
+    table = state.table
+    phase = table.phases.item(row)
+    if phase == Phase.ASKED:
+        if answer is Answer.UNKNOWN:
+            table.flags[row] |= MAYBE
+        after = move(state, row, WORDS[answer])
+    elif phase in (Phase.READING, Phase.FENCING):
+        word = WORDS[answer]
+        if answer is Answer.DONE:
+            table.revisions[row] = max(table.revisions.item(row), revision)
+            word = _shown(table.nodes.item(row), node)
+        elif answer not in (Answer.GONE, Answer.BUSY, Answer.REFUSED):
+            word = "unknown"
+        after = move(state, row, word)
+    else:
+        return
+    if after in (Phase.READ, Phase.FENCE) and phase == Phase.ASKED:
+        state.due[table.ids.item(row)] = state.now_ms
+    elif after is Phase.REPEAT:
+        later(state, row, is_first_free=phase == Phase.READING)
+    elif after in (Phase.READ, Phase.FENCE):
+        later(state, row)
+
+
+def _shown(target: int, node: int) -> str:
+    if node == UNASSIGNED:
+        return "shown_unassigned"
+    return "shown_ours" if node == target else "shown_other"
+
+
+def _patched(state: BindingState, effect: int, pod: int, row: int, revision: int) -> None:
+    """A parked pod's message was written, or was lost; either way the lane goes on."""
+    if state.messages.pop(pod, None) is None:
+        return
+    if row >= 0 and revision:
+        raise_revision(state, row, revision)
+    state.left[effect] -= 1
+    if not state.left[effect]:
+        del state.left[effect], state.effects[effect], state.patching[effect]
+
+
+def raise_revision(state: BindingState, row: int, revision: int) -> None:
+    """Take a newer resourceVersion, unless a POST with the held one may be out."""
+    table = state.table
+    if revision <= table.revisions.item(row):
+        return
+    phase = table.phases.item(row)
+    unsent = phase == Phase.QUEUED and not table.flags.item(row) & MAYBE
+    if phase in (Phase.IDLE, Phase.WAITING) or unsent:
+        table.revisions[row] = revision

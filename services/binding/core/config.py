@@ -1,0 +1,31 @@
+"""Binding's options: what can be set, and the one line that says what is wrong with them."""
+
+from typing import Any
+
+import msgspec
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`effect_pods` is about how many pods one effect asks for; a request without a definite
+    answer is repeated after `repeat_initial_ms`, doubling up to `repeat_max_ms`; `status_patches`
+    also writes parked pods' messages to their status.
+    """
+
+    effect_pods: int = 4_096
+    repeat_initial_ms: int = 100
+    repeat_max_ms: int = 5_000
+    status_patches: bool = False
+
+
+def parse_config(options: dict[str, Any]) -> Config:
+    """Raises ValueError naming the option and the rule it breaks."""
+    try:
+        config = msgspec.convert(options, Config)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"binding: {error}") from error
+    for name in ("effect_pods", "repeat_initial_ms"):
+        if getattr(config, name) < 1:
+            raise ValueError(f"binding: {name} must be >= 1")
+    if config.repeat_max_ms < config.repeat_initial_ms:
+        raise ValueError("binding: repeat_max_ms must be >= repeat_initial_ms")
+    return config

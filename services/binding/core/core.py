@@ -1,0 +1,146 @@
+"""The core: what each event does to the state, and in which order a step's decisions come."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from services.binding.core import binds, evictions, facts, patches, saved
+from services.binding.core.config import parse_config
+from services.binding.core.state import BindingState
+from services.binding.core.table import MAYBE
+from services.binding.transitions import Phase
+from shared.events import binding as own
+from shared.events import ingest, observed
+from shared.events.base import Configured, Event
+from shared.events.permit import GangCommitted
+from shared.events.placement import Reserved
+from shared.events.preemption import EvictAsked, EvictRecalled
+from shared.events.queueing import Parked
+from shared.model.columns import pack
+from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
+
+FAILURES = ("gone", "foreign", "abandoned")
+
+
+class BindingCore:
+    """Reads everybody who may reserve, evict, or say what is true."""
+
+    journal = BINDING
+
+    def __init__(self, placements: int = 1) -> None:
+        """Listens to so many placement partitions."""
+        shards = tuple(placement(shard) for shard in range(placements))
+        self.sources = (INGEST, QUEUEING, *shards, PERMIT, PREEMPTION)
+        self._evolve: dict[type, Callable[[BindingState, Any], None]] = {
+            Configured: _configured,
+            ingest.PodsNamed: facts.pods_named,
+            ingest.PodsAssigned: facts.pods_assigned,
+            ingest.PodsGone: facts.pods_gone,
+            ingest.NodesSet: facts.nodes_set,
+            ingest.NodesGone: facts.nodes_gone,
+            Reserved: _reserved,
+            GangCommitted: _reserved,
+            EvictAsked: evictions.evict_asked,
+            EvictRecalled: evictions.evict_recalled,
+            Parked: patches.parked,
+            observed.BindAnswers: binds.bind_answers,
+            observed.EvictAnswers: evictions.evict_answers,
+            own.BindsAsked: binds.binds_asked,
+            own.ReadsAsked: binds.reads_asked,
+            own.FencesAsked: binds.fences_asked,
+            own.EvictionsAsked: evictions.evictions_asked,
+            own.Bound: _bound,
+            own.BindFailed: _bind_failed,
+            own.Evicted: evictions.evicted,
+            own.EvictionFailed: evictions.eviction_failed,
+        }
+
+    def new(self) -> BindingState:
+        """Nothing known."""
+        return BindingState(self.sources)
+
+    def evolve(self, state: BindingState, event: Event) -> None:
+        """Total for everything the sources address to binding."""
+        self._evolve[type(event)](state, event)
+
+    def decide(self, state: BindingState) -> Iterator[Event]:
+        """Outcomes first, then binds in the order of decision, repeats, evictions, messages."""
+        yield from _report(state)
+        if state.todo:
+            yield from binds.ask_binds(state)
+        if state.due:
+            yield from binds.ask_due(state)
+        if state.evict_reports:
+            yield from evictions.evict_reports(state)
+        if state.evictions:
+            yield from evictions.ask_evictions(state)
+        if state.patches:
+            yield from patches.ask_patches(state)
+
+    def due_ms(self, state: BindingState) -> int | None:
+        """Now if there is something to tell or ask, else the next repeat."""
+        if state.todo or state.evict_reports or any(c.ids for c in state.reports.values()):
+            return state.now_ms
+        due_ms = min(state.due.values()) if state.due else None
+        if state.evictions:
+            other_ms = evictions.evictions_due_ms(state)
+            if other_ms is not None:
+                due_ms = other_ms if due_ms is None else min(due_ms, other_ms)
+        if state.patches and not state.patching:
+            return state.now_ms
+        return due_ms
+
+    def effects(self, state: BindingState) -> Mapping[int, Event]:
+        """Requests without a definite answer, by ascending number."""
+        return state.effects
+
+    def dump(self, state: BindingState) -> Any:
+        """See the module `saved`."""
+        return saved.dump(state)
+
+    def load(self, body: Any) -> BindingState:
+        """Inverse of dump."""
+        return saved.load(body, self.sources)
+
+    def check(self, state: BindingState) -> None:
+        """Open binds, effects and queues agree with the table."""
+        saved.check(state)
+
+
+def _configured(state: BindingState, event: Configured) -> None:
+    """A new owner: the one before it may still send what it had asked for."""
+    state.config = parse_config(event.config.get("binding", {}))
+    table = state.table
+    asked = np.flatnonzero(table.phases[: table.used] == Phase.ASKED)
+    table.flags[asked] |= MAYBE
+    patches.drop_all(state)
+
+
+def _reserved(state: BindingState, event: Reserved | GangCommitted) -> None:
+    binds.reserved(state, event.ids, event.nodes)
+
+
+def _report(state: BindingState) -> Iterator[Event]:
+    bound = state.reports["bound"]
+    if bound.ids:
+        yield own.Bound(_packed(bound.ids), _packed(bound.nodes))
+    for reason in FAILURES:
+        failed = state.reports[reason]
+        if failed.ids:
+            yield own.BindFailed(_packed(failed.ids), reason, _packed(failed.nodes))
+
+
+def _packed(parts: list[Any]) -> bytes:
+    """One column of single values and arrays."""
+    return b"".join(
+        pack(part) if isinstance(part, np.ndarray) else part.to_bytes(8, "little") for part in parts
+    )
+
+
+def _bound(state: BindingState, _event: own.Bound) -> None:
+    state.reports["bound"].clear()
+
+
+def _bind_failed(state: BindingState, event: own.BindFailed) -> None:
+    state.reports[event.reason].clear()

@@ -1,0 +1,156 @@
+"""Evictions: all victims of an ask but the last in parallel, then the last, unless recalled."""
+
+from collections.abc import Iterator
+
+from services.binding.core.rows import backoff_ms, leave_effect
+from services.binding.core.state import BindingState, Eviction
+from services.binding.core.table import NAMED
+from services.binding.transitions import Evicting, evicting
+from shared.events.base import Event
+from shared.events.binding import Evicted, EvictionFailed, EvictionsAsked
+from shared.events.observed import EvictAnswers
+from shared.events.preemption import EvictAsked, EvictRecalled
+from shared.model.answers import Answer
+from shared.model.columns import pack, unpack
+
+EVICTED = ""
+OUT_OR_HELD = (Evicting.HELD, Evicting.ASKED, Evicting.REPEAT)
+
+
+def evict_asked(state: BindingState, event: EvictAsked) -> None:
+    """A new ask; victims that are gone already need no request."""
+    victims = unpack(event.victims).tolist()
+    assert event.ask not in state.evictions, f"evictions of ask {event.ask} are open"
+    eviction = Eviction(victims, dict.fromkeys(victims, Evicting.HELD), {}, {})
+    state.evictions[event.ask] = eviction
+    for victim in victims:
+        state.victims[victim] = event.ask
+    for victim in victims:
+        if state.table.row(victim) < 0:
+            _move(state, event.ask, victim, "pod_gone")
+
+
+def evict_recalled(state: BindingState, event: EvictRecalled) -> None:
+    """Those not sent yet never will be."""
+    eviction = state.evictions.get(event.ask)
+    if eviction is not None:
+        _recall(state, event.ask, eviction)
+
+
+def _recall(state: BindingState, ask: int, eviction: Eviction) -> None:
+    for victim in eviction.victims:
+        if eviction.phases[victim] is Evicting.HELD:
+            _move(state, ask, victim, "recalled")
+
+
+def victims_gone(state: BindingState, pods: list[int]) -> None:
+    """Pods that are gone, some of them perhaps victims."""
+    for pod in pods:
+        ask = state.victims.get(pod)
+        if ask is not None:
+            _move(state, ask, pod, "pod_gone")
+
+
+def ask_evictions(state: BindingState) -> Iterator[Event]:
+    """One effect for each ask that has something to send now."""
+    for ask in sorted(state.evictions):
+        ready = _ready(state, state.evictions[ask])
+        if ready:
+            yield EvictionsAsked(state.next_effect, ask, pack(ready))
+
+
+def _ready(state: BindingState, eviction: Eviction) -> list[int]:
+    phases, table = eviction.phases, state.table
+    last = eviction.victims[-1]
+    others_end = all(
+        phases[victim] not in OUT_OR_HELD for victim in eviction.victims if victim != last
+    )
+    ready = []
+    for victim in eviction.victims:
+        phase = phases[victim]
+        if phase is Evicting.REPEAT and eviction.due[victim] <= state.now_ms:
+            ready.append(victim)
+        elif phase is Evicting.HELD and (victim != last or others_end):
+            row = table.row(victim)
+            if row >= 0 and table.flags.item(row) & NAMED:
+                ready.append(victim)
+    return ready
+
+
+def evictions_due_ms(state: BindingState) -> int | None:
+    """When the next eviction can be sent."""
+    due_ms: int | None = None
+    for eviction in state.evictions.values():
+        if _ready(state, eviction):
+            return state.now_ms
+        for at_ms in eviction.due.values():
+            due_ms = at_ms if due_ms is None else min(due_ms, at_ms)
+    return due_ms
+
+
+def evictions_asked(state: BindingState, event: EvictionsAsked) -> None:
+    """The deletes of one effect are out."""
+    assert event.effect >= state.next_effect, f"effect {event.effect} was used before"
+    state.next_effect = event.effect + 1
+    state.effects[event.effect] = event
+    eviction = state.evictions[event.ask]
+    victims = unpack(event.ids).tolist()
+    state.left[event.effect] = len(victims)
+    for victim in victims:
+        _move(state, event.ask, victim, "evict_asked")
+        eviction.effects[victim] = event.effect
+
+
+def evict_answers(state: BindingState, event: EvictAnswers) -> None:
+    """Answers to one effect; late ones concern nobody."""
+    effect = state.effects.get(event.effect)
+    if not isinstance(effect, EvictionsAsked):
+        return
+    for pod, code in zip(unpack(event.ids).tolist(), event.codes, strict=True):
+        eviction = state.evictions.get(effect.ask)
+        if eviction is None or eviction.effects.get(pod) != event.effect:
+            continue
+        answer = Answer(code)
+        definite = answer in (Answer.DONE, Answer.GONE, Answer.REFUSED, Answer.BUSY)
+        _move(state, effect.ask, pod, answer.name.lower() if definite else "unknown")
+
+
+def _move(state: BindingState, ask: int, victim: int, event: str) -> None:
+    eviction = state.evictions[ask]
+    before = eviction.phases[victim]
+    after = evicting(before, event, f"victim {victim} of ask {ask}")
+    eviction.phases[victim] = after
+    eviction.due.pop(victim, None)
+    if before is Evicting.ASKED:
+        leave_effect(state, eviction.effects.pop(victim), 1)
+    if after is Evicting.REPEAT:
+        eviction.due[victim] = state.now_ms + backoff_ms(state.config, eviction.tries)
+        eviction.tries = min(eviction.tries + 1, 30)
+    elif after is Evicting.EVICTED or after is Evicting.FAILED:
+        reason = "" if after is Evicting.EVICTED else event
+        state.evict_reports.setdefault((ask, reason), []).append(victim)
+        if state.victims.get(victim) == ask:
+            del state.victims[victim]
+        if event == "refused":
+            _recall(state, ask, eviction)
+        if state.evictions.get(ask) is eviction and not any(
+            phase in OUT_OR_HELD for phase in eviction.phases.values()
+        ):
+            del state.evictions[ask]
+
+
+def evict_reports(state: BindingState) -> Iterator[Event]:
+    """What came of victims, by ask and reason."""
+    for ask, reason in sorted(state.evict_reports):
+        ids = pack(state.evict_reports[ask, reason])
+        yield EvictionFailed(ask, ids, reason) if reason else Evicted(ask, ids)
+
+
+def evicted(state: BindingState, event: Evicted) -> None:
+    """Reported."""
+    del state.evict_reports[event.ask, EVICTED]
+
+
+def eviction_failed(state: BindingState, event: EvictionFailed) -> None:
+    """Reported."""
+    del state.evict_reports[event.ask, event.reason]

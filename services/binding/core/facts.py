@@ -1,0 +1,163 @@
+"""Facts from ingest: names, nodes, assignments, deletions. A fact beats an outcome."""
+
+import numpy as np
+
+from services.binding.core.binds import FEW, raise_revision, recheck
+from services.binding.core.evictions import victims_gone
+from services.binding.core.rows import move, settle_rows
+from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
+from services.binding.core.table import FACT, MAYBE, NAMED, NEEDED
+from services.binding.transitions import UNSENT, Phase
+from shared.events.ingest import NodesGone, NodesSet, PodsAssigned, PodsGone, PodsNamed
+from shared.model.columns import I64, split, unpack
+
+
+def pods_named(state: BindingState, event: PodsNamed) -> None:
+    """Names of new pods, and newer revisions of known ones."""
+    pods, revisions, table = unpack(event.ids), unpack(event.revisions), state.table
+    if len(pods) == 1:
+        row = table.row(int(pods[0]))
+        if row < 0:
+            return
+        if table.flags.item(row) & NAMED:
+            raise_revision(state, row, int(revisions[0]))
+            return
+        table.add_one(row, event.namespace, event.uids, event.names)
+        table.revisions[row] = int(revisions[0])
+    else:
+        rows = table.rows(pods)
+        _name_many(state, event, rows, revisions)
+    if state.waiting:
+        recheck(state, pods.tolist())
+
+
+def _name_many(state: BindingState, event: PodsNamed, rows: I64, revisions: I64) -> None:
+    table = state.table
+    live = rows >= 0
+    named = live & ((table.flags[rows] & NAMED) != 0)
+    fresh = live & ~named
+    uids, names = split(event.uids), split(event.names)
+    if fresh.all():
+        table.name(rows, event.namespace, uids, names)
+        table.revisions[rows] = revisions
+        return
+    for place in np.flatnonzero(named).tolist():
+        raise_revision(state, int(rows[place]), int(revisions[place]))
+    places = np.flatnonzero(fresh).tolist()
+    if places:
+        table.name(
+            rows[places],
+            event.namespace,
+            [uids[place] for place in places],
+            [names[place] for place in places],
+        )
+        table.revisions[rows[places]] = revisions[places]
+
+
+def pods_assigned(state: BindingState, event: PodsAssigned) -> None:
+    """The cluster shows these pods on these nodes."""
+    pods, nodes, table = unpack(event.ids), unpack(event.nodes), state.table
+    if len(pods) <= FEW:
+        for pod, node in zip(pods.tolist(), nodes.tolist(), strict=True):
+            row = table.row(pod)
+            if row >= 0:
+                _assigned_one(state, row, node)
+        return
+    rows = table.rows(pods)
+    live = rows >= 0
+    if not live.all():
+        rows, nodes = rows[live], nodes[live]
+    phases = table.phases[rows]
+    if phases.any():
+        rows, nodes = _assigned_open(state, rows, nodes, phases)
+    table.nodes[rows] = nodes
+    table.flags[rows] |= FACT
+    table.unneeded(rows)
+
+
+def _assigned_open(
+    state: BindingState, rows: I64, nodes: I64, phases: np.ndarray
+) -> tuple[I64, I64]:
+    """Echoes that are faster than the answers, and foreign binds; returns the idle rest."""
+    table = state.table
+    echo = (phases == Phase.ASKED) & (table.nodes[rows] == nodes)
+    if echo.any():
+        settle_rows(state, rows[echo], Phase.BOUND)
+    rest = (phases != Phase.IDLE) & ~echo
+    for row, node in zip(rows[rest].tolist(), nodes[rest].tolist(), strict=True):
+        _assigned_one(state, row, node)
+    idle = phases == Phase.IDLE
+    return rows[idle], nodes[idle]
+
+
+def _assigned_one(state: BindingState, row: int, node: int) -> None:
+    table = state.table
+    if table.phases.item(row) != Phase.IDLE:
+        move(state, row, "fact_ours" if table.nodes.item(row) == node else "fact_other")
+    table.nodes[row] = node
+    flags = table.flags.item(row)
+    table.flags[row] = flags | FACT
+    if flags & NEEDED:
+        table.unneeded_one(row)
+
+
+def pods_gone(state: BindingState, event: PodsGone) -> None:
+    """Pods that no longer exist: their binds end, their names go."""
+    pods, table = unpack(event.ids), state.table
+    rows = table.rows(pods)
+    rows = rows[rows >= 0]
+    for row in rows[table.phases[rows] != Phase.IDLE].tolist():
+        move(state, row, "pod_gone")
+    table.forget(rows)
+    if state.patches:
+        for pod in pods.tolist():
+            state.patches.pop(pod, None)
+    if state.victims:
+        victims_gone(state, pods.tolist())
+
+
+def nodes_set(state: BindingState, event: NodesSet) -> None:
+    """Nodes' names."""
+    ids = unpack(event.ids)
+    top = int(ids.max())
+    if top >= len(state.node_marks):
+        grown = np.zeros(2 * top, np.int8)
+        grown[: len(state.node_marks)] = state.node_marks
+        state.node_marks = grown
+    state.last_node = max(state.last_node, top)
+    state.node_marks[ids] = NODE_LIVE
+    for id_, node in zip(ids.tolist(), event.nodes, strict=True):
+        state.node_names[id_] = node.name
+        state.node_ids[node.name] = id_
+    if state.waiting:
+        recheck(state, sorted(state.waiting))
+
+
+def nodes_gone(state: BindingState, event: NodesGone) -> None:
+    """Binds to nodes that are gone are given up: at once if none was sent, else by a fence."""
+    ids = unpack(event.ids)
+    ids = ids[ids <= state.last_node]
+    state.node_marks[ids] = NODE_GONE
+    for node in ids.tolist():
+        name = state.node_names.pop(node, "")
+        if state.node_ids.get(name) == node:
+            del state.node_ids[name]
+    if not state.open:
+        return
+    table, used = state.table, state.table.used
+    lost = (table.phases[:used] != Phase.IDLE) & np.isin(table.nodes[:used], ids)
+    for row in np.flatnonzero(lost).tolist():
+        _node_gone(state, row)
+
+
+def _node_gone(state: BindingState, row: int) -> None:
+    table = state.table
+    phase = Phase(table.phases.item(row))
+    if phase in (Phase.FENCE, Phase.FENCING):
+        return
+    if phase in UNSENT and not table.flags.item(row) & MAYBE:
+        move(state, row, "node_gone_unsent")
+        return
+    move(state, row, "node_gone")
+    table.flags[row] |= MAYBE
+    state.due[table.ids.item(row)] = state.now_ms

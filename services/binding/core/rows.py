@@ -1,0 +1,126 @@
+"""What every change of a bind goes through: the table of transitions, open effects, reports.
+
+Singles go through `move`; columns through `settle_rows`, which is the same for pods that all stand
+in one phase and all come to the same end.
+"""
+
+import numpy as np
+
+from services.binding.core.config import Config
+from services.binding.core.state import BindingState
+from services.binding.core.table import FACT, MAYBE
+from services.binding.transitions import ENDS, OUT, Phase, following
+from shared.model.columns import I64
+
+REPORTS = {
+    Phase.BOUND: "bound",
+    Phase.GONE: "gone",
+    Phase.FOREIGN: "foreign",
+    Phase.ABANDONED: "abandoned",
+}
+
+
+def move(state: BindingState, row: int, event: str) -> Phase:
+    """One pod's next phase; at an end it is reported and the pod is idle."""
+    table = state.table
+    pod = table.ids.item(row)
+    before = Phase(table.phases.item(row))
+    after = following(before, event, f"pod {pod} to node {table.nodes.item(row)}")
+    if before in OUT:
+        leave_effect(state, table.effects.item(row), 1)
+    if before is Phase.IDLE:
+        state.open += 1
+    elif before is Phase.WAITING:
+        del state.waiting[pod]
+    if after in ENDS:
+        _report(state, row, pod, after)
+        after = Phase.IDLE
+    elif after is Phase.WAITING:
+        state.waiting[pod] = True
+    table.phases[row] = after
+    if before is Phase.QUEUED:
+        trim(state)
+    elif state.due:
+        state.due.pop(pod, None)
+    return after
+
+
+def _report(state: BindingState, row: int, pod: int, end: Phase) -> None:
+    table = state.table
+    column = state.reports[REPORTS[end]]
+    column.ids.append(pod)
+    column.nodes.append(table.nodes.item(row))
+    state.open -= 1
+    table.tries[row] = 0
+    flags = table.flags.item(row) & ~MAYBE
+    if end is Phase.BOUND:
+        flags |= FACT
+    table.flags[row] = flags
+    if end is Phase.BOUND or end is Phase.FOREIGN:
+        table.unneeded_one(row)
+
+
+def settle_rows(state: BindingState, rows: I64, end: Phase) -> None:
+    """Many pods, all in one phase of which none is due, come to one end."""
+    table = state.table
+    before = Phase(table.phases.item(rows[0]))
+    if before in OUT:
+        effects = table.effects[rows]
+        first = int(effects[0])
+        if (effects == first).all():
+            leave_effect(state, first, len(rows))
+        else:
+            values, counts = np.unique(effects, return_counts=True)
+            for effect, count in zip(values.tolist(), counts.tolist(), strict=True):
+                leave_effect(state, effect, count)
+    column = state.reports[REPORTS[end]]
+    column.ids.append(table.ids[rows])
+    column.nodes.append(table.nodes[rows].astype(np.int64))
+    state.open -= len(rows)
+    table.tries[rows] = 0
+    table.flags[rows] &= ~MAYBE
+    table.phases[rows] = Phase.IDLE
+    if end is Phase.BOUND:
+        table.flags[rows] |= FACT
+    if end is Phase.BOUND or end is Phase.FOREIGN:
+        table.unneeded(rows)
+
+
+def leave_effect(state: BindingState, effect: int, pods: int) -> None:
+    """So many pods of an effect wait for its answer no longer; the last one closes it."""
+    left = state.left[effect] - pods
+    assert left >= 0, f"effect {effect}: {left} pods left"
+    if left:
+        state.left[effect] = left
+    else:
+        del state.left[effect], state.effects[effect]
+
+
+def later(state: BindingState, row: int, is_first_free: bool = False) -> None:
+    """Set when the pod goes on: the more often it did not work, the later."""
+    table, config = state.table, state.config
+    tries = table.tries.item(row)
+    table.tries[row] = min(tries + 1, 30)
+    delay_ms = 0 if is_first_free and not tries else backoff_ms(config, tries)
+    state.due[table.ids.item(row)] = state.now_ms + delay_ms
+
+
+def backoff_ms(config: Config, tries: int) -> int:
+    """How long to wait after so many tries that told nothing definite."""
+    return min(config.repeat_max_ms, config.repeat_initial_ms << min(tries, 20))
+
+
+def trim(state: BindingState) -> None:
+    """Drop the first entries of `todo` that hold no queued pod any more."""
+    table, todo = state.table, state.todo
+    while todo:
+        entry = todo[0]
+        if isinstance(entry, np.ndarray):
+            rows = table.rows(entry)
+            if (table.phases[rows[rows >= 0]] == Phase.QUEUED).any():
+                return
+        else:
+            row = table.row(entry)
+            if row >= 0 and table.phases.item(row) == Phase.QUEUED:
+                return
+        todo.popleft()

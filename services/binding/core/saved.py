@@ -1,0 +1,208 @@
+"""Binding's state as plain values and back, and the checks that are too dear for every step.
+
+Rows and name chunks are private encodings: a dump lists live pods by ascending id with their names
+joined, so equal states give equal bytes however they came about.
+"""
+
+from itertools import groupby
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from services.binding.core.config import Config
+from services.binding.core.state import NODE_LIVE, BindingState, Column, Eviction
+from services.binding.core.table import FACT, NAMED, NEEDED, BindTable
+from services.binding.transitions import Phase
+from shared.events.binding import BindingEvent
+from shared.model.columns import I64, join, pack, split, unpack
+
+COLUMNS = ("revisions", "effects", "nodes", "tries", "phases", "flags")
+
+
+class Saved(msgspec.Struct, kw_only=True):
+    """The dump's shape. `namespaces` are (name, how many named pods in a row)."""
+
+    config: Config
+    last: int
+    ids: bytes
+    columns: dict[str, bytes]
+    namespaces: list[tuple[str, int]]
+    uids: str
+    names: str
+    node_names: list[tuple[int, str]]
+    node_marks: bytes
+    waiting: list[int]
+    todo: bytes
+    due: list[tuple[int, int]]
+    next_effect: int
+    effects: list[tuple[int, int, BindingEvent]]
+    reports: dict[str, tuple[bytes, bytes]]
+    evictions: list[tuple[int, Eviction]]
+    victims: list[tuple[int, int]]
+    evict_reports: list[tuple[int, str, list[int]]]
+    patches: list[tuple[int, str]]
+    patching: list[int]
+    messages: list[tuple[int, str]]
+
+
+def dump(state: BindingState) -> Any:
+    """Canonical plain values."""
+    table = state.table
+    rows = table.live()
+    named = rows[(table.flags[rows] & NAMED) != 0]
+    needed = rows[(table.flags[rows] & NEEDED) != 0]
+    chunks = [table.names[number] for number in table.chunks[named].tolist()]
+    runs = groupby(chunk.namespace for chunk in chunks)
+    queued = [_array(entry) for entry in state.todo]
+    saved = Saved(
+        config=state.config,
+        last=table.last,
+        ids=pack(table.ids[rows]),
+        columns=_columns(table, rows),
+        namespaces=[(name, len(list(run))) for name, run in runs],
+        uids=join(table.uid(row) for row in named.tolist()),
+        names=join(table.pod_name(row) for row in needed.tolist()),
+        node_names=sorted(state.node_names.items()),
+        node_marks=state.node_marks[: state.last_node + 1].tobytes(),
+        waiting=sorted(state.waiting),
+        todo=pack(_queued(state, queued)),
+        due=sorted(state.due.items()),
+        next_effect=state.next_effect,
+        effects=[(e, state.left[e], state.effects[e]) for e in sorted(state.effects)],  # type: ignore[misc]
+        reports={
+            end: (_joined(column.ids), _joined(column.nodes))
+            for end, column in sorted(state.reports.items())
+        },
+        evictions=sorted(state.evictions.items()),
+        victims=sorted(state.victims.items()),
+        evict_reports=[(*key, state.evict_reports[key]) for key in sorted(state.evict_reports)],
+        patches=sorted(state.patches.items()),
+        patching=sorted(state.patching),
+        messages=sorted(state.messages.items()),
+    )
+    return msgspec.to_builtins(saved, builtin_types=(bytes,))
+
+
+def _columns(table: BindTable, rows: I64) -> dict[str, bytes]:
+    """The columns, with 0 where a value no longer means anything."""
+    phases, flags = table.phases[rows], table.flags[rows]
+    is_out = np.isin(phases, (Phase.ASKED, Phase.READING, Phase.FENCING))
+    means = {
+        "effects": is_out,
+        "nodes": (phases != Phase.IDLE) | ((flags & FACT) != 0),
+        "revisions": (flags & NEEDED) != 0,
+    }
+    columns = {}
+    for name in COLUMNS:
+        values = getattr(table, name)[rows].astype(np.int64)
+        columns[name] = pack(np.where(means[name], values, 0) if name in means else values)
+    return columns
+
+
+def _array(entry: "int | I64") -> I64:
+    return entry if isinstance(entry, np.ndarray) else np.array([entry], np.int64)
+
+
+def _joined(parts: "list[int | I64]") -> bytes:
+    return b"".join(pack(_array(part)) for part in parts)
+
+
+def _queued(state: BindingState, parts: list[I64]) -> I64:
+    """The pods in `todo` that are really queued."""
+    if not parts:
+        return np.zeros(0, np.int64)
+    table, pods = state.table, np.concatenate(parts)
+    rows = table.rows(pods)
+    pods, rows = pods[rows >= 0], rows[rows >= 0]
+    queued: I64 = pods[table.phases[rows] == Phase.QUEUED]
+    return queued
+
+
+def load(body: Any, sources: tuple[str, ...]) -> BindingState:
+    """Inverse of dump."""
+    saved = msgspec.convert(body, Saved)
+    state = BindingState(sources)
+    state.config = saved.config
+    state.table = _load_table(saved)
+    phases = state.table.phases[: state.table.used]
+    state.open = int(np.count_nonzero(phases != Phase.IDLE))
+    marks = np.frombuffer(saved.node_marks, np.int8)
+    state.last_node = max(len(marks) - 1, 0)
+    state.node_marks = np.zeros(max(64, len(marks)), np.int8)
+    state.node_marks[: len(marks)] = marks
+    state.node_names = dict(saved.node_names)
+    state.node_ids = {name: node for node, name in saved.node_names}
+    state.waiting = dict.fromkeys(saved.waiting, True)
+    if saved.todo:
+        state.todo.append(unpack(saved.todo))
+    state.due = dict(saved.due)
+    state.next_effect = saved.next_effect
+    state.effects = {effect: event for effect, _left, event in saved.effects}
+    state.left = {effect: left for effect, left, _event in saved.effects}
+    for end, (ids, nodes) in saved.reports.items():
+        if ids:
+            column = Column()
+            column.ids.append(unpack(ids))
+            column.nodes.append(unpack(nodes))
+            state.reports[end] = column
+    state.evictions = dict(saved.evictions)
+    state.victims = dict(saved.victims)
+    state.evict_reports = {(ask, reason): ids for ask, reason, ids in saved.evict_reports}
+    state.patches = dict(saved.patches)
+    state.patching = dict.fromkeys(saved.patching, True)
+    state.messages = dict(saved.messages)
+    return state
+
+
+def _load_table(saved: Saved) -> BindTable:
+    ids = unpack(saved.ids)
+    table = BindTable()
+    table.adopt(ids, saved.last)
+    rows = np.arange(len(ids), dtype=np.int64)
+    columns = {name: unpack(column) for name, column in saved.columns.items()}
+    for name, values in columns.items():
+        getattr(table, name)[rows] = values
+    flags = table.flags[rows].copy()
+    named = np.flatnonzero(flags & NAMED)
+    names = iter(split(saved.names))
+    uids = split(saved.uids)
+    all_names = [next(names) if flag & NEEDED else "" for flag in flags[named].tolist()]
+    start = 0
+    for namespace, count in saved.namespaces:
+        stop = start + count
+        table.name(named[start:stop], namespace, uids[start:stop], all_names[start:stop])
+        start = stop
+    # Naming marked all of them as needed: say again which are not.
+    table.unneeded(named[(flags[named] & NEEDED) == 0])
+    return table
+
+
+def check(state: BindingState) -> None:
+    """Assert what ought to hold between the table, the effects and the queues."""
+    table = state.table
+    rows = table.live()
+    phases, pods = table.phases[rows], table.ids[rows]
+    opened = int(np.count_nonzero(phases != Phase.IDLE))
+    assert opened == state.open, f"{opened} open binds, counted {state.open}"
+    waiting = pods[phases == Phase.WAITING].tolist()
+    assert waiting == sorted(state.waiting), "waiting binds"
+    queued = _queued(state, [_array(entry) for entry in state.todo])
+    expected = pods[phases == Phase.QUEUED].tolist()
+    assert sorted(queued.tolist()) == expected, "queued binds"
+    slow = (phases == Phase.REPEAT) | (phases == Phase.READ) | (phases == Phase.FENCE)
+    assert pods[slow].tolist() == sorted(state.due), "binds that are due"
+    left = dict.fromkeys(state.effects, 0)
+    out = np.isin(phases, (Phase.ASKED, Phase.READING, Phase.FENCING))
+    for effect in table.effects[rows][out].tolist():
+        left[effect] += 1
+    for eviction in state.evictions.values():
+        for effect in eviction.effects.values():
+            left[effect] += 1
+    for effect in state.patching:
+        left[effect] = state.left[effect]
+    assert left == state.left, f"left {left}, counted {state.left}"
+    live = np.flatnonzero(state.node_marks == NODE_LIVE).tolist()
+    assert live == sorted(state.node_names), "live nodes"
+    open_facts = (phases != Phase.IDLE) & ((table.flags[rows] & FACT) != 0)
+    assert not open_facts.any(), f"open although assigned: {pods[open_facts].tolist()[:9]}"

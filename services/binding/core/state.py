@@ -1,0 +1,76 @@
+"""Binding's state: pods' rows, nodes' names, open effects, what is due, what is to be reported."""
+
+from collections import deque
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from services.binding.core.config import Config
+from services.binding.core.table import BindTable
+from services.binding.transitions import Evicting
+from shared.events.base import Event
+from shared.machine.core import MachineState
+from shared.model.columns import I64
+
+NODE_UNSEEN, NODE_LIVE, NODE_GONE = 0, 1, 2
+
+
+class Column:
+    """Pod ids and nodes to be reported, gathered one by one or whole columns at a time."""
+
+    __slots__ = ("ids", "nodes")
+
+    def __init__(self) -> None:
+        """Nothing to report."""
+        self.ids: list[int | I64] = []
+        self.nodes: list[int | I64] = []
+
+    def clear(self) -> None:
+        """All of it was reported."""
+        self.ids.clear()
+        self.nodes.clear()
+
+
+class Eviction(Struct):
+    """Victims of one ask: where each stands, when a repeat is due, the effect that asks for it."""
+
+    victims: list[int]
+    phases: dict[int, Evicting] = {}
+    due: dict[int, int] = {}
+    effects: dict[int, int] = {}
+    tries: int = 0
+
+
+class BindingState(MachineState):
+    """`left` counts the pods of each open effect that still wait for its answer; `due` says when
+    a pod in REPEAT, READ or FENCE goes on; `todo` holds QUEUED pods in the order of decision.
+    """
+
+    def __init__(self, sources: tuple[str, ...]) -> None:
+        """Nothing known, nothing open."""
+        super().__init__(sources)
+        self.config = Config()
+        self.table = BindTable()
+        self.node_names: dict[int, str] = {}
+        self.node_ids: dict[str, int] = {}
+        self.node_marks: NDArray[np.int8] = np.zeros(64, np.int8)
+        self.last_node = 0
+        self.open = 0
+        self.waiting: dict[int, bool] = {}
+        self.todo: deque[int | I64] = deque()
+        self.due: dict[int, int] = {}
+        self.next_effect = 1
+        self.effects: dict[int, Event] = {}
+        self.left: dict[int, int] = {}
+        self.reports = {end: Column() for end in ("bound", "gone", "foreign", "abandoned")}
+        self.evictions: dict[int, Eviction] = {}
+        self.victims: dict[int, int] = {}
+        self.evict_reports: dict[tuple[int, str], list[int]] = {}
+        self.patches: dict[int, str] = {}
+        self.patching: dict[int, bool] = {}
+        self.messages: dict[int, str] = {}
+
+    def node_mark(self, node: int) -> int:
+        """Whether a node is live, gone, or not seen yet."""
+        return int(self.node_marks[node]) if node <= self.last_node else NODE_UNSEEN

@@ -1,0 +1,246 @@
+"""The table of pods: rows by ascending id, numpy columns, and their names in chunks.
+
+Ids are dense, so a row is usually the id minus the first one. When most rows are of pods that are
+gone, the rest moves together and rows are found by bisection: memory follows the live pods.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.model.columns import I64, split
+
+I32 = NDArray[np.int32]
+
+NAMED = 1
+MAYBE = 2
+FACT = 4
+DEAD = 8
+NEEDED = 16
+"""Flags of a row: its name was told; a POST of ours may be out besides the one that is asked now;
+it has a node for certain (`nodes`); it is gone; its name may still be needed for a bind.
+"""
+
+COLUMNS: tuple[tuple[str, type[np.signedinteger]], ...] = (
+    ("ids", np.int64),
+    ("revisions", np.int64),
+    ("effects", np.int64),
+    ("nodes", np.int32),
+    ("chunks", np.int32),
+    ("places", np.int32),
+    ("tries", np.int16),
+    ("phases", np.int8),
+    ("flags", np.int8),
+)
+CAPACITY_MIN = 64
+COMPACT_MIN = 4_096
+CHUNK_PODS = 8_192
+
+
+class Chunk:
+    """Names of pods that were told together; `names` go when no bind can need them any more."""
+
+    __slots__ = ("_name_list", "_uid_list", "live", "names", "namespace", "needed", "uids")
+
+    def __init__(self, namespace: str, uids: str, names: str, count: int) -> None:
+        """`count` pods, all live."""
+        self.namespace, self.uids, self.names = namespace, uids, names
+        self.live = self.needed = count
+        self._uid_list: list[str] | None = None
+        self._name_list: list[str] | None = None
+
+    def uid_list(self) -> list[str]:
+        """The uids by place."""
+        if self._uid_list is None:
+            self._uid_list = split(self.uids)
+        return self._uid_list
+
+    def name_list(self) -> list[str]:
+        """The names by place."""
+        assert self.needed, "names of pods that need no bind were dropped"
+        if self._name_list is None:
+            self._name_list = split(self.names)
+        return self._name_list
+
+    def unneeded(self, count: int) -> None:
+        """So many pods need no bind any more."""
+        self.needed -= count
+        assert self.needed >= 0, f"chunk: {self.needed} names needed"
+        if self.needed == 0:
+            self.names, self._name_list, self._uid_list = "", None, None
+
+
+class BindTable:
+    """`last` is the highest id that has a row or had one."""
+
+    ids: I64
+    revisions: I64
+    effects: I64
+    nodes: I32
+    chunks: I32
+    places: I32
+    tries: NDArray[np.int16]
+    phases: NDArray[np.int8]
+    flags: NDArray[np.int8]
+
+    def __init__(self, last: int = 0) -> None:
+        """Empty; ids up to `last` are gone."""
+        self.used = 0
+        self.dead = 0
+        self.last = last
+        self.base = last + 1
+        self.is_dense = True
+        self.names: dict[int, Chunk] = {}
+        self.next_chunk = 1
+        for name, dtype in COLUMNS:
+            setattr(self, name, np.zeros(CAPACITY_MIN, dtype))
+
+    def extend(self, last: int) -> None:
+        """Rows for all ids up to `last`."""
+        count = last - self.last
+        if count <= 0:
+            return
+        used = self.used + count
+        if used > len(self.ids):
+            self._resize(max(used, 2 * len(self.ids)))
+        self.ids[self.used : used] = np.arange(self.last + 1, last + 1)
+        if self.used == 0:
+            self.base, self.is_dense = self.last + 1, True
+        self.used, self.last = used, last
+
+    def _resize(self, capacity: int) -> None:
+        for name, dtype in COLUMNS:
+            grown = np.zeros(capacity, dtype)
+            grown[: self.used] = getattr(self, name)[: self.used]
+            setattr(self, name, grown)
+
+    def row(self, pod: int) -> int:
+        """The row of one pod, -1 when it is gone; unknown later ids get a row."""
+        if pod > self.last:
+            self.extend(pod)
+        if self.is_dense:
+            row = pod - self.base
+        else:
+            row = int(np.searchsorted(self.ids[: self.used], pod))
+            if row == self.used or self.ids[row] != pod:
+                return -1
+        return -1 if row < 0 or self.flags.item(row) & DEAD else row
+
+    def rows(self, ids: I64) -> I64:
+        """The rows of pods, -1 for those that are gone; unknown later ids get a row."""
+        if not len(ids):
+            return ids
+        self.extend(int(ids.max()))
+        if self.is_dense:
+            rows = ids - self.base
+            found = rows >= 0
+        else:
+            rows = np.minimum(np.searchsorted(self.ids[: self.used], ids), max(self.used - 1, 0))
+            found = self.ids[rows] == ids
+        if not found.all():
+            rows = np.where(found, rows, -1)
+            found[found] = (self.flags[rows[found]] & DEAD) == 0
+        else:
+            found = (self.flags[rows] & DEAD) == 0
+        return rows if found.all() else np.where(found, rows, -1)
+
+    def name(self, rows: I64, namespace: str, uids: list[str], names: list[str]) -> None:
+        """Pods' names are told for the first time."""
+        for start in range(0, len(rows), CHUNK_PODS):
+            part = rows[start : start + CHUNK_PODS]
+            stop = start + len(part)
+            self.add_chunk(
+                part, namespace, "\n".join(uids[start:stop]), "\n".join(names[start:stop])
+            )
+
+    def add_chunk(self, rows: I64, namespace: str, uids: str, names: str) -> None:
+        """The same for at most CHUNK_PODS pods with joined names."""
+        number = self.next_chunk
+        self.next_chunk += 1
+        self.names[number] = Chunk(namespace, uids, names, len(rows))
+        self.chunks[rows] = number
+        self.places[rows] = np.arange(len(rows), dtype=np.int32)
+        self.flags[rows] |= NAMED | NEEDED
+
+    def add_one(self, row: int, namespace: str, uid: str, name: str) -> None:
+        """The same for one pod."""
+        number = self.next_chunk
+        self.next_chunk += 1
+        self.names[number] = Chunk(namespace, uid, name, 1)
+        self.chunks[row] = number
+        self.places[row] = 0
+        self.flags[row] |= NAMED | NEEDED
+
+    def unneeded_one(self, row: int) -> None:
+        """No bind needs this pod's name any more."""
+        flags = self.flags.item(row)
+        if flags & NEEDED:
+            self.flags[row] = flags & ~NEEDED
+            self.names[self.chunks.item(row)].unneeded(1)
+
+    def unneeded(self, rows: I64) -> None:
+        """No bind needs these pods' names any more."""
+        needed = rows[(self.flags[rows] & NEEDED) != 0]
+        if len(needed):
+            self.flags[needed] &= ~NEEDED
+            for number, count in _counted(self.chunks[needed]):
+                self.names[number].unneeded(count)
+
+    def forget(self, rows: I64) -> None:
+        """These pods are gone."""
+        self.unneeded(rows)
+        named = rows[(self.flags[rows] & NAMED) != 0]
+        for number, count in _counted(self.chunks[named]):
+            chunk = self.names[number]
+            chunk.live -= count
+            if chunk.live == 0:
+                del self.names[number]
+        self.flags[rows] = DEAD
+        self.phases[rows] = 0
+        self.dead += len(rows)
+        if self.dead > COMPACT_MIN and 2 * self.dead > self.used:
+            self._compact()
+
+    def _compact(self) -> None:
+        kept = np.flatnonzero((self.flags[: self.used] & DEAD) == 0)
+        for name, dtype in COLUMNS:
+            column = np.zeros(max(CAPACITY_MIN, len(kept)), dtype)
+            column[: len(kept)] = getattr(self, name)[kept]
+            setattr(self, name, column)
+        self.used, self.dead = len(kept), 0
+        self._find_dense()
+
+    def _resize_empty(self, count: int) -> None:
+        for name, dtype in COLUMNS:
+            setattr(self, name, np.zeros(max(CAPACITY_MIN, count), dtype))
+
+    def _find_dense(self) -> None:
+        """Whether rows can be found by subtraction: the ids run without a gap up to `last`."""
+        self.base = int(self.ids[0]) if self.used else self.last + 1
+        self.is_dense = self.last - self.base == self.used - 1
+
+    def live(self) -> I64:
+        """Rows of all pods that are not gone, by ascending id."""
+        return np.flatnonzero((self.flags[: self.used] & DEAD) == 0)
+
+    def adopt(self, ids: I64, last: int) -> None:
+        """Become the table of these live pods; all others up to `last` are gone."""
+        self.used, self.last = len(ids), last
+        self._resize_empty(len(ids))
+        self.ids[: self.used] = ids
+        self._find_dense()
+
+    def pod_name(self, row: int) -> str:
+        """The name of a pod that may still need it."""
+        return self.names[self.chunks.item(row)].name_list()[self.places.item(row)]
+
+    def uid(self, row: int) -> str:
+        """A named pod's uid."""
+        return self.names[self.chunks.item(row)].uid_list()[self.places.item(row)]
+
+
+def _counted(numbers: I32) -> list[tuple[int, int]]:
+    """Distinct chunk numbers with their counts."""
+    if len(numbers) == 1:
+        return [(int(numbers[0]), 1)]
+    values, counts = np.unique(numbers, return_counts=True)
+    return list(zip(values.tolist(), counts.tolist(), strict=True))

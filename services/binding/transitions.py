@@ -1,0 +1,107 @@
+"""The life of one bind, and of one eviction, as tables; docs diagrams are generated from them.
+
+A bind leaves its table only by an answer or a fact that is definite. `unknown` and an unassigned
+read never are: the POST may still land, so it is repeated, or fenced off before it is given up.
+"""
+
+from enum import IntEnum
+
+
+class Phase(IntEnum):
+    """Where a bind stands. The last four are ends: they are reported, and the pod is IDLE again."""
+
+    IDLE = 0  # no bind of ours is open
+    WAITING = 1  # reserved, but the pod's name or the node is not known yet
+    QUEUED = 2  # to be asked now
+    ASKED = 3  # the POST is out
+    REPEAT = 4  # the same POST again when it is due
+    READ = 5  # to be read back when it is due
+    READING = 6  # the GET is out
+    FENCE = 7  # given up: its resourceVersion is to be raised when it is due
+    FENCING = 8  # the patch is out
+    BOUND = 9
+    GONE = 10
+    FOREIGN = 11
+    ABANDONED = 12
+
+
+UNSENT = (Phase.WAITING, Phase.QUEUED, Phase.REPEAT)
+SENT = (Phase.QUEUED, Phase.ASKED, Phase.REPEAT, Phase.READ, Phase.READING)
+OPEN = (Phase.WAITING, *SENT, Phase.FENCE, Phase.FENCING)
+OUT = (Phase.ASKED, Phase.READING, Phase.FENCING)
+ENDS = (Phase.BOUND, Phase.GONE, Phase.FOREIGN, Phase.ABANDONED)
+
+TRANSITIONS: dict[tuple[Phase, str], Phase] = {
+    (Phase.IDLE, "reserved"): Phase.WAITING,
+    (Phase.WAITING, "known"): Phase.QUEUED,
+    (Phase.QUEUED, "bind_asked"): Phase.ASKED,
+    (Phase.REPEAT, "bind_asked"): Phase.ASKED,
+    (Phase.ASKED, "done"): Phase.BOUND,
+    (Phase.ASKED, "unknown"): Phase.REPEAT,
+    (Phase.ASKED, "busy"): Phase.REPEAT,
+    (Phase.ASKED, "assigned"): Phase.READ,
+    (Phase.ASKED, "stale"): Phase.READ,
+    (Phase.ASKED, "gone"): Phase.GONE,
+    (Phase.ASKED, "refused"): Phase.FENCE,
+    (Phase.READ, "read_asked"): Phase.READING,
+    (Phase.READING, "shown_ours"): Phase.BOUND,
+    (Phase.READING, "shown_other"): Phase.FOREIGN,
+    (Phase.READING, "shown_unassigned"): Phase.REPEAT,
+    (Phase.READING, "gone"): Phase.GONE,
+    (Phase.READING, "unknown"): Phase.READ,
+    (Phase.READING, "busy"): Phase.READ,
+    (Phase.READING, "refused"): Phase.READ,
+    (Phase.FENCE, "fence_asked"): Phase.FENCING,
+    (Phase.FENCING, "shown_ours"): Phase.BOUND,
+    (Phase.FENCING, "shown_other"): Phase.FOREIGN,
+    (Phase.FENCING, "shown_unassigned"): Phase.ABANDONED,
+    (Phase.FENCING, "gone"): Phase.GONE,
+    (Phase.FENCING, "unknown"): Phase.FENCE,
+    (Phase.FENCING, "busy"): Phase.FENCE,
+    (Phase.FENCING, "refused"): Phase.FENCE,
+    **{(phase, "node_gone_unsent"): Phase.ABANDONED for phase in UNSENT},
+    **{(phase, "node_gone"): Phase.FENCE for phase in SENT},
+    **{(phase, "fact_ours"): Phase.BOUND for phase in OPEN},
+    **{(phase, "fact_other"): Phase.FOREIGN for phase in OPEN},
+    **{(phase, "pod_gone"): Phase.GONE for phase in OPEN},
+}
+
+
+class Evicting(IntEnum):
+    """Where one victim stands. The last two are ends."""
+
+    HELD = 0  # not sent: its turn has not come, or its name is not known yet
+    ASKED = 1  # the DELETE is out
+    REPEAT = 2  # again when it is due
+    EVICTED = 3
+    FAILED = 4
+
+
+EVICTIONS: dict[tuple[Evicting, str], Evicting] = {
+    (Evicting.HELD, "evict_asked"): Evicting.ASKED,
+    (Evicting.REPEAT, "evict_asked"): Evicting.ASKED,
+    (Evicting.ASKED, "done"): Evicting.EVICTED,
+    (Evicting.ASKED, "gone"): Evicting.EVICTED,
+    (Evicting.ASKED, "unknown"): Evicting.REPEAT,
+    (Evicting.ASKED, "busy"): Evicting.REPEAT,
+    (Evicting.ASKED, "refused"): Evicting.FAILED,
+    (Evicting.HELD, "recalled"): Evicting.FAILED,
+    **{
+        (phase, "pod_gone"): Evicting.EVICTED
+        for phase in (Evicting.HELD, Evicting.ASKED, Evicting.REPEAT)
+    },
+}
+
+
+def following(phase: Phase, event: str, story: str) -> Phase:
+    """The phase after `event`; raises AssertionError with the bind's story when there is none."""
+    after = TRANSITIONS.get((phase, event))
+    assert after is not None, f"{story}: {event} is not allowed in {phase.name}"
+    return after
+
+
+def evicting(phase: Evicting, event: str, story: str) -> Evicting:
+    """The same for a victim."""
+    after = EVICTIONS.get((phase, event))
+    assert after is not None, f"{story}: {event} is not allowed in {phase.name}"
+    return after
