@@ -29,6 +29,14 @@ class ChangeLog:
         self._rows[held : held + len(rows)] = rows
         self.position += len(rows)
 
+    def append_one(self, row: int) -> None:
+        """This row changed."""
+        held = self.position - self._first
+        if held == len(self._rows):
+            held = self._make_space(held, 1)
+        self._rows[held] = row
+        self.position += 1
+
     def _make_space(self, held: int, wanted: int) -> int:
         keep = min(held, KEPT_MAX // 2)
         size = len(self._rows)

@@ -35,6 +35,8 @@ class Kernel:
         or equal priority, without the pod's own).
         """
         assert k >= 1
+        if table.size == 0:
+            return _nothing()
         held = _held_here(table, held)
         # A row of a signature that is asked for once is not worth its memory.
         once = k == 1 and not sig.asked
@@ -51,6 +53,8 @@ class Kernel:
 
     def place_naive(self, table: NodeTable, sig: Signature, held: Held | None = None) -> Picks:
         """One single cycle without any cache or shortcut: what the rest is compared with."""
+        if table.size == 0:
+            return _nothing()
         held = _held_here(table, held)
         static, local = fresh_row(table, sig)
         if held:
@@ -128,7 +132,7 @@ def _best_of_one_class(
     if best < 0:
         return _nothing()
     count = feasible_count(local)
-    term = static.terms((count,))[0]
+    term = static.only_term
     local[row] = INFEASIBLE
     second = int(local.max())
     local[row] = best
@@ -143,8 +147,6 @@ def _best_of_one_class(
 
 def _runner_up(totals: I16) -> int:
     """The best total beside the first best, -1 when there is none."""
-    if totals.size == 0:
-        return -1
     row = int(totals.argmax())
     best = totals[row]
     totals[row] = INFEASIBLE

@@ -17,29 +17,21 @@ if TYPE_CHECKING:
     from shared.framework.table import NodeTable
 
 
-def score_columns(sig: "Signature", cols: F64) -> I16:
-    """Local scores of gathered nodes, feasible or not."""
-    score = LEAST_ALLOCATED.scores(sig, cols)
-    if BALANCED_ALLOCATION.applies(sig):
-        score += BALANCED_ALLOCATION.scores(sig, cols)
-    return score.astype(np.int16)
-
-
 def fits_columns(sig: "Signature", cols: F64) -> Mask:
     """Column filters over gathered nodes."""
-    checks = sig.checks
-    column, amount = checks[0]
-    fits: Mask = cols[column] >= amount
-    for column, amount in checks[1:]:
-        fits &= cols[column] >= amount
+    fits: Mask = np.logical_and.reduce(cols[sig.checked] >= sig.floors)
     return fits
 
 
-def local_columns(sig: "Signature", cols: F64) -> I16:
-    """Scores of gathered nodes with INFEASIBLE where a column filter refuses."""
-    scores = score_columns(sig, cols)
-    fits = fits_columns(sig, cols)
-    scores[np.logical_not(fits)] = INFEASIBLE
+def local_columns(sig: "Signature", cols: F64, whole: bool) -> I16:
+    """Scores of gathered nodes with INFEASIBLE where a column filter refuses; `whole`: every node
+    has some cpu and some memory.
+    """
+    score = LEAST_ALLOCATED.scores(sig, cols, whole)
+    if not sig.best_effort:
+        score += BALANCED_ALLOCATION.scores(sig, cols, whole)
+    scores = score.astype(np.int16)
+    np.putmask(scores, ~fits_columns(sig, cols), INFEASIBLE)
     return scores
 
 
@@ -53,9 +45,9 @@ def fits_rows(table: "NodeTable", sig: "Signature", rows: I64) -> Mask:
 def local_rows(table: "NodeTable", sig: "Signature", static: "Static", rows: I64 | None) -> I16:
     """Scores of these rows of the table (None = all), static and port filters included."""
     cols = table.cols if rows is None else table.cols.take(rows, axis=1)
-    scores = local_columns(sig, cols)
+    scores = local_columns(sig, cols, table.whole)
     if static.ok is not None:
-        scores[np.logical_not(static.ok if rows is None else static.ok[rows])] = INFEASIBLE
+        np.putmask(scores, ~(static.ok if rows is None else static.ok[rows]), INFEASIBLE)
     refused = PORTS.refuses(table, sig.ports)
     if refused is not None:
         scores[refused if rows is None else refused[rows]] = INFEASIBLE

@@ -80,8 +80,10 @@ class LocalScore(Protocol):
     def applies(self, sig: "Signature") -> bool:
         """False where PreScore says Skip."""
 
-    def scores(self, sig: "Signature", cols: F64) -> F64:
-        """Whole numbers 0..100, shape (m,), of m gathered nodes (a new array)."""
+    def scores(self, sig: "Signature", cols: F64, whole: bool) -> F64:
+        """Whole numbers 0..100, shape (m,), of m gathered nodes (a new array). `whole`: every one
+        of them has some cpu and some memory.
+        """
 
     def score(self, sig: "Signature", values: Sequence[float]) -> int:
         """The same of one node."""

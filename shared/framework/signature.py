@@ -53,6 +53,13 @@ class Signature:
         # Whether n pods change a node by n times one pod: no devices to choose, no ports.
         self.linear = self.gpu_count == 0 and not self.ports
         self.asked = False  # whether a kernel met it before; a hint for its cache, not state
+        # The same for arrays: the span of columns with a check, and their least values, shape
+        # (columns, 1). One comparison over the span is cheaper than one for each check.
+        columns = [column for column, _ in self.checks]
+        self.checked = slice(min(columns), max(columns) + 1)
+        self.floors = np.full((max(columns) + 1 - min(columns), 1), -np.inf)
+        for column, amount in self.checks:
+            self.floors[column - min(columns), 0] = amount
         self.filter_delta = [(FREE + r, -amount) for r, amount in self.amounts]
         self.score_delta = [
             (ROOM, -self.nonzero_cpu),

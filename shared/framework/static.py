@@ -21,12 +21,14 @@ class Static:
     `raws`: for each class its raw value in each static score.
     """
 
-    __slots__ = ("applying", "class_of", "ok", "raws")
+    __slots__ = ("applying", "class_of", "ok", "only_term", "raws")
 
     def __init__(self, table: NodeTable, spec: PodSpec) -> None:
         self.ok = _passing(table, spec)
         self.applying = [plugin.applies(spec) for plugin in STATIC_SCORES]
         self.class_of, self.raws = _classes([plugin.raw(table, spec) for plugin in STATIC_SCORES])
+        # With one class its term is the same whoever is feasible: the class is its own extreme.
+        self.only_term = self.terms((1,))[0] if self.class_of is None else 0
 
     @property
     def bytes(self) -> int:

@@ -11,22 +11,23 @@ with new terms at exactly that pick.
 Two ways to work on a level:
 - narrow: in Python, node by node. Nodes a little below the level (a band) come along in a heap, so
   that a level of one node does not cost a search through the row.
-- wide: in numpy, all nodes at once, one round for each pod that a node takes. For signatures whose
-  pods all change a node alike (no devices, no ports), and only when no class can run empty.
+- wide: in numpy, all nodes at once, one round for each pod that a node takes (wide.py). For
+  signatures without host ports, and only when no class can run empty.
 """
 
 from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
-from shared.framework.layout import F64, I16, I64, INFEASIBLE, Held
-from shared.framework.local import local_columns
+from shared.framework.devices import derived, drop_devices
+from shared.framework.layout import GPU_EMPTY, GPU_LARGEST, I16, I32, I64, INFEASIBLE, Held
 from shared.framework.scratch import BatchNode, one_node
 from shared.framework.signature import Signature
 from shared.framework.static import Static
 from shared.framework.table import NodeTable
+from shared.framework.wide import add_pods, wide_level
 
-WIDE_MIN = 200  # nodes on a level from which numpy beats Python (loadtest/bench_kernel.py)
+WIDE_MIN = 40  # nodes on a level from which numpy beats Python (loadtest/bench_kernel.py)
 BAND_FEW, BAND_MANY, BAND_SCORES_MAX = 16, 128, 64
 ROW_BITS = 32
 ROW_MASK = (1 << ROW_BITS) - 1
@@ -47,12 +48,14 @@ class Sweep:
         self.terms = static.terms(self._counts)
         self.totals = static.totals(local, self.terms)
         self._nodes: dict[int, BatchNode] = {}
-        self._taken: I64 | None = None  # pods by row that no BatchNode knows of
+        # Pods by row and free devices by row that no BatchNode knows of.
+        self._taken: I64 | None = None
+        self._free: I32 = table.gpu_free
         self._band = 2
         self._rows: list[int] = []
         self._row_totals: list[int] = []
         self._masks: list[int] = []
-        self._parts: list[tuple[I64, I16]] = []
+        self._parts: list[tuple[I64, I16, I64]] = []
 
     def run(self, k: int) -> tuple[I64, I16, I64]:
         """Rows, totals and device masks of up to k picks."""
@@ -68,22 +71,22 @@ class Sweep:
             else:
                 self._narrow(rows, level)
         self._close_part()
-        if len(self._parts) == 1:
-            rows, row_totals = self._parts[0]
-        elif self._parts:
+        if not self._parts:
+            return np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int64)
+        rows, row_totals, masks = self._parts[0]
+        if len(self._parts) > 1:
             rows = np.concatenate([part[0] for part in self._parts])
             row_totals = np.concatenate([part[1] for part in self._parts])
-        else:
-            rows, row_totals = np.zeros(0, np.int64), np.zeros(0, np.int16)
-        if self.sig.gpu_count:
-            return rows, row_totals, np.array(self._masks, np.int64)
-        return rows, row_totals, np.zeros(len(rows), np.int64)
+            masks = np.concatenate([part[2] for part in self._parts])
+        return rows, row_totals, masks if self.sig.gpu_count else np.zeros(len(rows), np.int64)
 
     def _close_part(self) -> None:
         if self._rows:
-            part = np.array(self._rows, np.int64), np.array(self._row_totals, np.int16)
-            self._parts.append(part)
-            self._rows, self._row_totals = [], []
+            rows = np.array(self._rows, np.int64)
+            totals = np.array(self._row_totals, np.int16)
+            masks = np.array(self._masks, np.int64) if self.sig.gpu_count else rows
+            self._parts.append((rows, totals, masks))
+            self._rows, self._row_totals, self._masks = [], [], []
 
     def _term(self, row: int) -> int:
         class_of = self.static.class_of
@@ -155,8 +158,12 @@ class Sweep:
         return total
 
     def _node(self, row: int) -> BatchNode:
-        taken = 0 if self._taken is None else int(self._taken[row])
-        return BatchNode(self.sig, one_node(self.table, row, self.held), taken)
+        node = one_node(self.table, row, self.held)
+        if self._taken is None:
+            return BatchNode(self.sig, node)
+        if self.sig.gpu_count:
+            node.devices[:] = self._free[row].tolist()
+        return BatchNode(self.sig, node, int(self._taken[row]))
 
     def _left_class(self, row: int) -> bool:
         """A node filled up: whether that changed class terms (and with them the totals)."""
@@ -179,7 +186,7 @@ class Sweep:
     # --------------------------------------------------------------------------------- wide
 
     def _wide_allowed(self) -> bool:
-        if not self.sig.linear or self.held:
+        if self.sig.ports or self.held:
             return False
         if self.static.class_of is None:
             return True
@@ -187,69 +194,43 @@ class Sweep:
         return all(count == 0 or count > self.left for count in self._counts)
 
     def _wide(self, rows: I64, level: int) -> None:
-        """All nodes of the level side by side. Each takes at least one pod, so at most `left` of
-        them matter; those behind the one that takes the last pod are dropped round by round.
-        """
-        taken_before = self._taken_so_far()
-        cols = self._columns(rows, taken_before[rows])
+        taken, free = self._leave_python()
+        cols = self.table.cols.take(rows, axis=1)
+        before = taken[rows]
+        if before.any():
+            add_pods(self.sig, cols, before)
+        devices = free[rows]
+        if self.sig.gpu_count:
+            cols[GPU_LARGEST], cols[GPU_EMPTY] = derived(devices)
         terms = self._terms_of(rows)
-        active = np.arange(len(rows))
-        total = np.full(len(rows), level, np.int16)
-        taken = np.zeros(len(rows), np.int64)
-        after = np.zeros(len(rows), np.int16)
-        rounds: list[tuple[I64, I16]] = []
-        while len(active):
-            rounds.append((active, total))
-            taken[active] += 1
-            self._add_pods(cols, 1.0)
-            total = local_columns(self.sig, cols) + terms[active]
-            after[active] = total
-            last = int(np.cumsum(taken).searchsorted(self.left))
-            stay = (total >= level) & (active <= last)
-            active, total, cols = active[stay], total[stay], cols[:, stay]
-        self._finish_wide(rows, taken, after, rounds, level)
-
-    def _finish_wide(
-        self, rows: I64, taken: I64, after: I16, rounds: list[tuple[I64, I16]], level: int
-    ) -> None:
-        picked = np.repeat(rows, taken)[: self.left]
-        row_totals = np.full(len(picked), level, np.int16)
-        if any(bool((total != level).any()) for _, total in rounds):
-            # A score may rise (a pod can balance a node), so what a pick scored is looked up.
-            order = np.concatenate([active for active, _ in rounds]).argsort(kind="stable")
-            row_totals = np.concatenate([total for _, total in rounds])[order][: self.left]
-        self._parts.append((picked, row_totals))
-        self.left -= len(picked)
+        done = wide_level(self.sig, cols, devices, terms, level, self.left, self.table.whole)
+        self._parts.append((np.repeat(rows, done.taken)[: self.left], done.totals, done.masks))
+        self.left -= len(done.totals)
         if not self.left:
             return  # the last node may hold pods too many here, and nobody will ask
-        assert self._taken is not None
-        self._taken[rows] += taken
-        self.totals[rows] = np.where(after < 0, np.int16(INFEASIBLE), after)
+        taken[rows] += done.taken
+        free[rows] = devices
+        self.totals[rows] = np.where(done.after < 0, np.int16(INFEASIBLE), done.after)
         if self.static.class_of is not None:
-            for row in rows[after < 0].tolist():
+            for row in rows[done.after < 0].tolist():
                 changed = self._left_class(row)
                 assert not changed, "a class ran empty in a wide level"
 
-    def _taken_so_far(self) -> I64:
-        """Pods of this batch by row. Nodes kept in Python are forgotten: numpy goes on."""
+    def _leave_python(self) -> tuple[I64, I32]:
+        """Pods of this batch by row and free devices by row, with the picks made in Python."""
         if self._taken is None:
             self._taken = np.zeros(self.table.size, np.int64)
-        first = len(self._parts)
-        self._close_part()
-        for rows, _ in self._parts[first:]:
-            np.add.at(self._taken, rows, 1)
+            self._free = self.table.gpu_free
+            if self.sig.gpu_count:
+                self._free = self._free.copy()
         self._nodes.clear()
-        return self._taken
-
-    def _columns(self, rows: I64, taken: I64) -> F64:
-        cols = self.table.cols.take(rows, axis=1)
-        self._add_pods(cols, taken)
-        return cols
-
-    def _add_pods(self, cols: F64, count: I64 | float) -> None:
-        for column, amount in self.sig.delta:
-            if amount:
-                cols[column] += amount * count
+        if self._rows:
+            self._close_part()
+            rows, _, masks = self._parts[-1]
+            np.add.at(self._taken, rows, 1)
+            if self.sig.gpu_count:
+                drop_devices(self._free, self.sig.gpu_milli, rows, masks)
+        return self._taken, self._free
 
     def _terms_of(self, rows: I64) -> I16:
         class_of = self.static.class_of

@@ -54,13 +54,14 @@ class NodeTable:
         self.resources: dict[str, int] = {CPU: 0, MEMORY: 1, PODS: 2}
         self.cols: F64 = np.zeros((FREE + 3, 0))
         self.allocatable: F64 = np.zeros((3, 0))
-        self.gpu_free: I64 = np.zeros((0, 8), np.int64)  # devices a node lacks count as 0 free
+        self.gpu_free: I32 = np.zeros((0, 8), np.int32)  # devices a node lacks count as 0 free
         self.gpu_count: I64 = np.zeros(0, np.int64)
         self.generation: I64 = np.zeros(0, np.int64)
         self.taint_class: I32 = np.zeros(0, np.int32)
         self.taint_classes: list[TaintClass] = []
         self.ports = PortLedger()
         self.changes = ChangeLog()
+        self.whole = True  # every node has some cpu and some memory
         self.static_version = 0  # rises when anything but amounts changes on any node
         self.parent: NodeTable | None = None
         self.forked_at = 0  # of a trial: where its table's changes stood
@@ -180,7 +181,7 @@ class NodeTable:
         for name in ("cols", "allocatable"):
             old = getattr(self, name)
             setattr(self, name, np.concatenate((old, np.zeros((len(old), count))), axis=1))
-        devices = np.zeros((count, self.gpu_free.shape[1]), np.int64)
+        devices = np.zeros((count, self.gpu_free.shape[1]), np.int32)
         self.gpu_free = np.concatenate((self.gpu_free, devices))
         for name in ("gpu_count", "generation"):
             old = getattr(self, name)
@@ -235,6 +236,7 @@ class NodeTable:
         self.cols[FREE:, row] += delta
         self.cols[ROOM : ROOM + 2, row] += delta[:2]
         self.cols[ALLOC : ALLOC + 2, row] = amounts[:2]
+        self.whole = self.whole and bool(amounts[:2].all())
 
     def _set_devices(self, row: int, node: Node) -> None:
         # A device that disappears takes its milli with it, so that charges on it stay exact
@@ -242,7 +244,7 @@ class NodeTable:
         count = node.gpu_count
         assert 0 <= count <= DEVICES_MAX, f"node {node.name} has {count} GPUs"
         if count > self.gpu_free.shape[1]:
-            wider = np.zeros((self.gpu_free.shape[0], count), np.int64)
+            wider = np.zeros((self.gpu_free.shape[0], count), np.int32)
             wider[:, : self.gpu_free.shape[1]] = self.gpu_free
             self.gpu_free = wider
         before = int(self.gpu_count[row])
@@ -250,7 +252,7 @@ class NodeTable:
             DEVICE_MILLI if count > before else -DEVICE_MILLI
         )
         self.gpu_count[row] = count
-        derive_columns(self, np.array([row], np.int64))
+        derive_columns(self, [row])
 
     # ------------------------------------------------------------------------------ charges
 
@@ -263,7 +265,9 @@ class NodeTable:
         if len(rows) == 0:
             return
         if len(rows) == 1:
-            self._charge_one(sig, int(rows[0]), sign)
+            row = int(rows[0])
+            for column, amount in sig.delta:
+                self.cols[column, row] += amount * sign
         else:
             self._charge_many(sig, rows, sign)
         if sig.gpu_count:
@@ -291,11 +295,6 @@ class NodeTable:
             return 0
         return force_devices(sig, self.gpu_free[row].tolist(), int(self.gpu_count[row]))
 
-    def _charge_one(self, sig: "Signature", row: int, sign: int) -> None:
-        cols = self.cols
-        for column, amount in sig.delta:
-            cols[column, row] += amount * sign
-
     def _charge_many(self, sig: "Signature", rows: I64, sign: int) -> None:
         # Picks come in runs of one node: a run costs as much as one pod.
         starts = np.flatnonzero(np.diff(rows, prepend=-1))
@@ -306,8 +305,13 @@ class NodeTable:
                 np.add.at(self.cols[column], heads, counts * amount)
 
     def _mark(self, rows: I64) -> None:
-        self.generation[rows] += 1
-        self.changes.append(rows)
+        if len(rows) == 1:  # numpy's way costs five times as much for one row
+            row = int(rows[0])
+            self.generation[row] += 1
+            self.changes.append_one(row)
+        else:
+            self.generation[rows] += 1
+            self.changes.append(rows)
 
     def trial(self) -> "NodeTable":
         """A copy whose charges do not touch this table; both see the same nodes.
@@ -318,7 +322,15 @@ class NodeTable:
         twin = NodeTable(self.seed)
         shared_parts = (
             *("ids", "nodes", "resources", "allocatable", "gpu_count", "taint_class"),
-            *("taint_classes", "static_version", "_keys", "_rows", "_taint_index", "_labels"),
+            *(
+                "taint_classes",
+                "static_version",
+                "whole",
+                "_keys",
+                "_rows",
+                "_taint_index",
+                "_labels",
+            ),
             *("_names", "_models"),
         )
         for name in shared_parts:

@@ -24,11 +24,11 @@ class BalancedAllocation:
         """Not to pods that ask for neither cpu nor memory."""
         return not sig.best_effort
 
-    def scores(self, sig: "Signature", cols: F64) -> F64:
+    def scores(self, sig: "Signature", cols: F64, whole: bool) -> F64:
         """Whole numbers 0..100."""
         alloc = cols[ALLOC : ALLOC + 2]
         share = cols[USED : USED + 2] + sig.requests
-        if alloc.all():
+        if whole:
             share /= alloc
             np.minimum(share, 1.0, out=share)
             score: F64 = share[0]

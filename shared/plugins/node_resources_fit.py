@@ -67,13 +67,13 @@ class LeastAllocated:
         """Always."""
         return True
 
-    def scores(self, sig: "Signature", cols: F64) -> F64:
+    def scores(self, sig: "Signature", cols: F64, whole: bool) -> F64:
         """Whole numbers 0..100."""
         alloc = cols[ALLOC : ALLOC + 2]
         share = cols[ROOM : ROOM + 2] - sig.nonzero
         np.maximum(share, 0.0, out=share)
         share *= 100.0
-        if alloc.all():
+        if whole:
             share /= alloc
             np.floor(share, out=share)
             score: F64 = share[0]

@@ -26,6 +26,7 @@ class Host:
         free = [1000] * self.node.gpu_count
         for spec, devices in self.pods:
             for device in devices:
+                assert spec.gpu is not None
                 free[device] -= spec.gpu.milli
         return free
 
@@ -130,6 +131,7 @@ def _resource_refusal(spec: PodSpec, host: Host) -> tuple[set[str], bool]:
     if spec.gpu is not None and spec.gpu.models and host.node.gpu_model not in spec.gpu.models:
         return {"node(s) didn't match Pod's GPU model"}, False
     if choose_devices(spec, host.device_free()) is None:
+        assert spec.gpu is not None
         return {"Insufficient gpu"}, spec.gpu.count <= host.node.gpu_count
     return set(), False
 
