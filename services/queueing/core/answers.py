@@ -7,11 +7,14 @@ journals, and each one finds the pods that it is still true for.
 import numpy as np
 
 from services.queueing.core import members, moves
+from services.queueing.core.pods import SMALL
 from services.queueing.core.state import Attempt, Left, QueueingState, Refusal, Sig
 from services.queueing.transitions import Pod
 from shared.events.binding import BindFailed
 from shared.events.placement import Improved, Refused, Reserved, ShardDigest
 from shared.model.columns import I64, unpack
+
+IN_FLIGHT = int(Pod.IN_FLIGHT)
 
 
 def reserved(state: QueueingState, event: Reserved) -> None:
@@ -21,16 +24,8 @@ def reserved(state: QueueingState, event: Reserved) -> None:
         return
     pods = state.pods
     ids = unpack(event.ids)
-    if len(ids) == 1:
-        pod = int(ids[0])
-        row = pod - pods.base
-        if pods.state_of(pod) is not Pod.IN_FLIGHT or pods.attempt[row] != event.attempt:
-            return
-        state.answered(attempt, 1)
-        pods.move_one("reserved", row)
-        pods.attempt[row] = 0
-        if state.gangs:
-            members.count(state, slice(row, row + 1), running=1)
+    if len(ids) <= SMALL and not state.gangs:
+        _reserved_few(state, attempt, ids.tolist())
         return
     ids = pods.select(ids, Pod.IN_FLIGHT, event.attempt)
     if not len(ids):
@@ -40,6 +35,21 @@ def reserved(state: QueueingState, event: Reserved) -> None:
     pods.move("reserved", ids, rows)
     pods.attempt[rows] = 0
     members.count(state, rows, running=1)
+
+
+def _reserved_few(state: QueueingState, attempt: Attempt, ids: list[int]) -> None:
+    """The same for a handful, without arrays."""
+    pods, count = state.pods, 0
+    for pod in ids:
+        row = pod - pods.base
+        if not pods.base <= pod < pods.top or pods.state_at[row] != IN_FLIGHT:
+            continue
+        if pods.attempt_at[row] == attempt.attempt:
+            pods.move_one("reserved", row)
+            pods.attempt_at[row] = 0
+            count += 1
+    if count:
+        state.answered(attempt, count)
 
 
 def refused(state: QueueingState, event: Refused) -> None:
@@ -113,12 +123,6 @@ def digest(state: QueueingState, event: ShardDigest) -> None:
 def bound(state: QueueingState, ids: I64) -> None:
     """Definitely on their nodes."""
     state.rate.add(state.now_ms, len(ids))
-    pods = state.pods
-    if len(ids) == 1 and not state.gangs:
-        pod = int(ids[0])
-        if pods.state_of(pod) is Pod.RESERVED:
-            pods.move_one("bound", pod - pods.base)
-            return
     moves.finish(state, "bound", ids)
 
 

@@ -12,7 +12,7 @@ LANE_MS = 2_000  # how long a gang may have the lane
 LANE_AFTER_FAILURES = 2  # failed attempts after which a gang asks for the lane
 STEP_EVENTS_MAX = 512  # decided in one step
 STEP_PODS_MAX = 32_768  # moved in one step, give or take one event
-SPREAD_PODS_MIN = 64  # smaller batches are not spread over shards
+SPREAD_PODS_MIN = 512  # smaller batches are not spread over shards
 ATTEMPTS_MAX = 32_000  # refusals counted per pod (int16)
 
 # Work units are microseconds of a shard's time.

@@ -38,14 +38,15 @@ from shared.model.columns import pack, size
 
 Single = tuple[Entry, int]
 
+READY, LEFT, WAITING = int(Pod.READY), int(Pod.LEFT), int(Pod.WAITING)
+
 
 def decide(state: QueueingState) -> Iterator[Event]:
     """The step's events; stops early when it has done enough for one step."""
     pods = 0
     for events, event in enumerate(_all(state), start=1):
         yield event
-        if isinstance(event, Dispatched | Parked | Woken | Activated):
-            pods += size(event.ids)
+        pods += size(getattr(event, "ids", b""))
         if events >= STEP_EVENTS_MAX or pods >= STEP_PODS_MAX:
             return
 
@@ -214,12 +215,12 @@ def _next(state: QueueingState) -> Gang | Single | None:
     ready waits for credits, binds or a gang that has the lane.
     """
     counts = state.pods.counts
-    if not (counts[Pod.READY] or counts[Pod.LEFT] or counts[Pod.WAITING]) or state.blocked():
+    if not (counts[READY] or counts[LEFT] or counts[WAITING]) or state.blocked():
         return None
     single = next_single(state, state.free_mask())
     if single is not None and _held_up(state, -single[0][0]):
         single = None
-    if not counts[Pod.WAITING] or len(state.trying) >= GANGS_OPEN_MAX:
+    if not counts[WAITING] or len(state.trying) >= GANGS_OPEN_MAX:
         return single
     gang = gangs.first_ready(state)
     if gang is None or (gang.gang != state.lane.gang and _held_up(state, gang.priority)):

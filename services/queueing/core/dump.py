@@ -144,6 +144,7 @@ def _load_pods(body: list[Any]) -> Pods:
     for name, column in zip(names, body[3:], strict=True):
         getattr(pods, name)[rows] = np.frombuffer(column, COLUMNS[name])
     pods.counts = np.bincount(codes, minlength=STATES).tolist()
+    assert len(codes) == top - base
     return pods
 
 

@@ -12,6 +12,7 @@ from services.queueing.core.pods import Pods
 from services.queueing.transitions import Pod
 from shared.model.columns import I64
 
+READY = int(Pod.READY)
 COMPACT_MIN = 4_096
 SCAN = 256
 
@@ -42,22 +43,22 @@ class Fifo:
         self.seqs.frombytes(seqs)
         self.live += len(ids) >> 3
 
-    def push_one(self, pod: int, seq: int) -> None:
-        """Append one pod."""
-        self.ids.append(pod)
-        self.seqs.append(seq)
-        self.live += 1
+    def push_few(self, ids: list[int], seq: int) -> None:
+        """Append a few pods under order numbers from `seq` on."""
+        self.ids.extend(ids)
+        self.seqs.extend(range(seq, seq + len(ids)))
+        self.live += len(ids)
 
     def _valid(self, pods: Pods, at: int) -> bool:
         row = self.ids[at] - pods.base
-        return row >= 0 and pods.state[row] == Pod.READY and pods.seq[row] == self.seqs[at]
+        return row >= 0 and pods.state_at[row] == READY and pods.seq_at[row] == self.seqs[at]
 
     def _mask(self, pods: Pods, ids: I64, seqs: I64) -> "np.ndarray[tuple[int], np.dtype[np.bool]]":
         rows = ids - pods.base
         known = rows >= 0
         rows = np.maximum(rows, 0)
         mask: np.ndarray[tuple[int], np.dtype[np.bool]] = (
-            known & (pods.state[rows] == Pod.READY) & (pods.seq[rows] == seqs)
+            known & (pods.state[rows] == READY) & (pods.seq[rows] == seqs)
         )
         return mask
 
@@ -67,6 +68,11 @@ class Fifo:
         if len(self.ids) - self.head != self.live:
             self._skip(pods)
         return self.seqs[self.head]
+
+    def first(self, pods: Pods) -> int:
+        """The oldest pod."""
+        self.head_seq(pods)
+        return self.ids[self.head]
 
     def _skip(self, pods: Pods) -> None:
         """Move the head to the oldest valid entry."""

@@ -3,6 +3,7 @@
 import numpy as np
 
 from services.queueing.core import members, moves
+from services.queueing.core.pods import SMALL
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.transitions import Pod
 from shared.events.ingest import PodsPending, SignatureDefined, SignatureRetired
@@ -47,22 +48,23 @@ def pending(state: QueueingState, event: PodsPending) -> None:
         return
     assert event.sig in state.sigs, f"pods of signature {event.sig}, which was never defined"
     pods = state.pods
-    if len(ids) == 1 and not event.gang and not event.gated:
-        pod = int(ids[0])
-        pods.cover(pod)
-        if pods.state_of(pod) is Pod.UNKNOWN:
-            pods.sig[pod - pods.base] = event.sig
-            moves.enqueue_one(state, "queued", state.sigs[event.sig], pod)
+    if len(ids) <= SMALL and not event.gang and not event.gated:
+        few = ids.tolist()
+        pods.cover(max(few))
+        if all(pod >= pods.base and not pods.state_at[pod - pods.base] for pod in few):
+            for pod in few:
+                pods.sig_at[pod - pods.base] = event.sig
+            moves.enqueue_few(state, "queued", state.sigs[event.sig], few)
             return
     ids = pods.known(ids)
     if not len(ids):
         return
     pods.cover(int(ids.max()))
     new = pods.state[pods.rows(ids)] == Pod.UNKNOWN
-    if bool(new.all()):
+    if np.count_nonzero(new) == len(ids):
         _fresh(state, event, ids)
         return
-    if bool(new.any()):
+    if np.count_nonzero(new):
         _fresh(state, event, ids[new])
     for pod in ids[~new].tolist():
         _again(state, event, pod)

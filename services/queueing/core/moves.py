@@ -4,20 +4,22 @@ import numpy as np
 
 from services.queueing.core import members
 from services.queueing.core.config import ATTEMPTS_MAX, backoff_ms
-from services.queueing.core.pods import Rows
+from services.queueing.core.pods import CODES, SMALL, Rows
 from services.queueing.core.state import QueueingState, Sig, by_number
 from services.queueing.transitions import Pod
 from shared.model.columns import I64
+
+RESERVED = int(Pod.RESERVED)
 
 
 def leave(state: QueueingState, ids: I64, rows: Rows) -> None:
     """Undo what the present states of these pods count for; their states change next."""
     codes = state.pods.state[rows]
-    if bool((codes == codes[0]).all()):
-        _leave(state, Pod(int(codes[0])), ids, rows)
+    if np.count_nonzero(codes == codes[0]) == len(codes):
+        _leave(state, CODES[int(codes[0])], ids, rows)
         return
     for code, part in by_number(codes.astype(np.int64)):
-        _leave(state, Pod(code), ids[part], state.pods.rows(ids[part]))
+        _leave(state, CODES[code], ids[part], state.pods.rows(ids[part]))
 
 
 def _leave(state: QueueingState, code: Pod, ids: I64, rows: Rows) -> None:
@@ -86,15 +88,16 @@ def enqueue(state: QueueingState, event: str, sig: Sig, ids: I64) -> None:
     state.enlist(sig)
 
 
-def enqueue_one(state: QueueingState, event: str, sig: Sig, pod: int) -> None:
-    """The same for one pod."""
-    pods = state.pods
-    row = pod - pods.base
-    pods.move_one(event, row)
-    pods.seq[row] = seq = state.next_seq
-    pods.order_ms[row] = state.now_ms
-    state.next_seq = seq + 1
-    sig.fifo.push_one(pod, seq)
+def enqueue_few(state: QueueingState, event: str, sig: Sig, ids: list[int]) -> None:
+    """The same for a handful, without arrays."""
+    pods, seq = state.pods, state.next_seq
+    for number, pod in enumerate(ids, start=seq):
+        row = pod - pods.base
+        pods.move_one(event, row)
+        pods.seq_at[row] = number
+        pods.order_ms_at[row] = state.now_ms
+    sig.fifo.push_few(ids, seq)
+    state.next_seq = seq + len(ids)
     state.enlist(sig)
 
 
@@ -142,6 +145,8 @@ def delay(state: QueueingState, ids: I64) -> None:
 def finish(state: QueueingState, event: str, ids: I64) -> None:
     """The pods' story here is over: `bound` (for good, by whomever) or `gone`."""
     pods = state.pods
+    if len(ids) <= SMALL and not state.gangs and _finish_reserved(state, event, ids.tolist()):
+        return
     ids = pods.known(ids)
     if not len(ids):
         return
@@ -149,7 +154,7 @@ def finish(state: QueueingState, event: str, ids: I64) -> None:
     rows = pods.rows(ids)
     limit = Pod.BOUND if event == "bound" else Pod.GONE
     still = pods.state[rows] < limit
-    if not bool(still.all()):
+    if np.count_nonzero(still) < len(ids):
         ids = ids[still]
         if not len(ids):
             return
@@ -160,3 +165,14 @@ def finish(state: QueueingState, event: str, ids: I64) -> None:
         if event == "bound":
             members.count(state, rows, running=1)
         members.forget(state, rows)
+
+
+def _finish_reserved(state: QueueingState, event: str, ids: list[int]) -> bool:
+    """The usual end of a few pods, without arrays; False when any is not reserved."""
+    pods = state.pods
+    for pod in ids:
+        if not pods.base <= pod < pods.top or pods.state_at[pod - pods.base] != RESERVED:
+            return False
+    for pod in ids:
+        pods.move_one(event, pod - pods.base)
+    return True

@@ -7,34 +7,37 @@ import numpy as np
 from services.queueing.core import moves
 from services.queueing.core.config import UNITS_DISPATCH_MIN, URGENT_ROUNDS_MAX
 from services.queueing.core.messages import may_preempt
-from services.queueing.core.pods import Rows
+from services.queueing.core.pods import SMALL
 from services.queueing.core.state import Attempt, QueueingState, Sig, by_number
 from services.queueing.transitions import Pod
 from shared.events.queueing import Activated, Dispatched, Parked, Woken
 from shared.model.columns import I64, unpack
+
+READY = int(Pod.READY)
+LEFT = int(Pod.LEFT)
 
 
 def dispatched(state: QueueingState, event: Dispatched) -> None:
     """An attempt opens; its credits are taken."""
     pods, sig, shard = state.pods, state.sigs[event.sig], state.shards[event.shard]
     ids = unpack(event.ids)
-    count = len(ids)
+    count, first = len(ids), int(ids[0]) - pods.base
     attempt = Attempt(event.attempt, event.shard, event.sig, state.fixed_units(sig, event.shard))
-    rows: Rows = slice(int(ids[0]) - pods.base, int(ids[0]) - pods.base + 1)
-    if count > 1:
-        rows = pods.rows(ids)
-    code = Pod(int(pods.state[int(ids[0]) - pods.base]))
-    if code is Pod.READY:
+    code = pods.state_at[first]
+    if code == READY:
         sig.fifo.left(count, from_head=True)
-    elif code is Pod.LEFT:
-        _take_left(state, sig, attempt, int(pods.attempt[int(ids[0]) - pods.base]), count)
+    elif code == LEFT:
+        _take_left(state, sig, attempt, pods.attempt_at[first], count)
     else:
-        moves.leave(state, ids, rows)
-    pods.attempt[rows] = event.attempt
-    if count == 1:
-        pods.move_one("dispatched", int(ids[0]) - pods.base)
+        moves.leave(state, ids, pods.rows(ids))
+    if count <= SMALL:
+        for pod in ids.tolist():
+            pods.move_one("dispatched", pod - pods.base)
+            pods.attempt_at[pod - pods.base] = event.attempt
     else:
+        rows = pods.rows(ids)
         pods.move("dispatched", ids, rows)
+        pods.attempt[rows] = event.attempt
     attempt.fixed += max(0, UNITS_DISPATCH_MIN - attempt.fixed - count)
     attempt.open = count
     shard.open += count

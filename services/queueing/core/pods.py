@@ -4,6 +4,8 @@ Row = id - base. Rows below base are pods whose story here is over; the base ris
 would otherwise grow. A column says something only while the pod's state gives it a meaning.
 """
 
+from typing import Any, cast
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +13,7 @@ from services.queueing.transitions import TRANSITIONS, Pod
 from shared.model.columns import I64
 
 ILLEGAL = -1
+SMALL = 8  # up to so many pods, plain loops are cheaper than array calls
 CAPACITY_MIN = 1_024
 STATES = len(Pod)
 
@@ -21,6 +24,7 @@ EVENTS = sorted({event for _state, event in TRANSITIONS})
 NEXT: dict[str, list[int]] = {
     event: [int(TRANSITIONS.get((state, event), ILLEGAL)) for state in Pod] for event in EVENTS
 }
+CODES = tuple(Pod)
 NEXT_COLUMN: dict[str, Small] = {event: np.array(NEXT[event], np.int8) for event in EVENTS}
 
 # name -> dtype of every column; `state` comes first.
@@ -35,6 +39,10 @@ COLUMNS: dict[str, type[np.generic]] = {
     "order_ms": np.int64,
     "seq": np.int64,
 }
+
+
+def _cells_of(column: NDArray[Any]) -> memoryview:
+    return memoryview(cast(Any, column))
 
 
 class Pods:
@@ -58,6 +66,15 @@ class Pods:
         self.until_ms: I64 = np.zeros(capacity, np.int64)
         self.order_ms: I64 = np.zeros(capacity, np.int64)
         self.seq: I64 = np.zeros(capacity, np.int64)
+        self._cells()
+
+    def _cells(self) -> None:
+        """The same memory for single reads and writes, which cost a tenth of an array's."""
+        self.state_at = _cells_of(self.state)
+        self.sig_at = _cells_of(self.sig)
+        self.attempt_at = _cells_of(self.attempt)
+        self.order_ms_at = _cells_of(self.order_ms)
+        self.seq_at = _cells_of(self.seq)
 
     # ------------------------------------------------------------------ rows
 
@@ -67,6 +84,7 @@ class Pods:
             return
         if highest - self.base >= len(self.state):
             self._grow(highest)
+        self.counts[0] += highest + 1 - self.top
         self.top = highest + 1
 
     def settled(self) -> int:
@@ -87,10 +105,11 @@ class Pods:
             column[:used] = getattr(self, name)[shift : shift + used]
             setattr(self, name, column)
         self.base += shift
+        self._cells()
 
     def known(self, ids: I64) -> I64:
         """The ids whose story is not over and which the table covers."""
-        if len(ids) and (int(ids[0]) < self.base or int(ids.min()) < self.base):
+        if self.base > 1 and len(ids) and int(ids.min()) < self.base:
             ids = ids[ids >= self.base]
         return ids
 
@@ -98,15 +117,17 @@ class Pods:
         """Where covered ids lie: a slice when they follow each other, which is much cheaper."""
         count = len(ids)
         first = int(ids[0])
-        if int(ids[-1]) - first == count - 1 and (count < 3 or bool((ids[1:] > ids[:-1]).all())):
-            return slice(first - self.base, first - self.base + count)
-        return ids - self.base
+        if int(ids[-1]) - first != count - 1:
+            return ids - self.base
+        if count > 2 and np.count_nonzero(ids[1:] > ids[:-1]) < count - 1:
+            return ids - self.base
+        return slice(first - self.base, first - self.base + count)
 
     def state_of(self, pod: int) -> Pod:
         """Its state; what lies below the base is over, what lies above the top unknown."""
         if pod < self.base:
             return Pod.GONE
-        return Pod(int(self.state[pod - self.base])) if pod < self.top else Pod.UNKNOWN
+        return CODES[self.state_at[pod - self.base]] if pod < self.top else CODES[0]
 
     # ------------------------------------------------------------------ moves
 
@@ -115,7 +136,7 @@ class Pods:
         old = self.state[rows]
         first = int(old[0])
         counts = self.counts
-        if bool((old == first).all()):
+        if np.count_nonzero(old == first) == len(old):
             new = NEXT[event][first]
             assert new != ILLEGAL, self.story(event, ids)
             self.state[rows] = new
@@ -131,10 +152,10 @@ class Pods:
 
     def move_one(self, event: str, row: int) -> None:
         """Apply `event` to one row."""
-        old = int(self.state[row])
+        old = self.state_at[row]
         new = NEXT[event][old]
         assert new != ILLEGAL, self.story(event, np.array([row + self.base], np.int64))
-        self.state[row] = new
+        self.state_at[row] = new
         self.counts[old] -= 1
         self.counts[new] += 1
 
@@ -157,7 +178,7 @@ class Pods:
         mask = self.state[rows] == state
         if attempt is not None:
             mask &= self.attempt[rows] == attempt
-        return ids if bool(mask.all()) else ids[mask]
+        return ids if np.count_nonzero(mask) == len(ids) else ids[mask]
 
     def in_state(self, state: Pod) -> I64:
         """All pods in this state, by id. Looks at the whole table."""

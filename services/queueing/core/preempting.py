@@ -112,8 +112,9 @@ def lost(state: QueueingState, event: NominationLost) -> None:
 
 def next_ask(state: QueueingState) -> PreemptAsked | None:
     """The signature of highest priority with a pod to ask for; its oldest such pod."""
-    open_asks = state.pods.counts[Pod.ASKING] + state.pods.counts[Pod.PREEMPTING]
-    if not state.ask_next or open_asks >= ASKS_OPEN_MAX:
+    if not state.ask_next:
+        return None
+    if state.pods.counts[Pod.ASKING] + state.pods.counts[Pod.PREEMPTING] >= ASKS_OPEN_MAX:
         return None
     sig = min((state.sigs[sig] for sig in state.ask_next), key=lambda sig: (-sig.priority, sig.sig))
     pods = state.pods

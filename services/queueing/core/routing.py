@@ -62,6 +62,9 @@ def dispatch(state: QueueingState, entry: Entry, usable: int) -> Dispatched:
         count = batch_limit(state, sig, shard, usable, len(ids))
         return Dispatched(state.next_attempt, shard, sig.sig, ids[:count].tobytes(), urgent=True)
     limit = batch_limit(state, sig, shard, usable, sig.fifo.live)
+    if limit == 1:
+        oldest = sig.fifo.first(state.pods)
+        return Dispatched(state.next_attempt, shard, sig.sig, oldest.to_bytes(8, "little"))
     ids, seqs = sig.fifo.oldest(state.pods, limit)
     ids = _within_window(state, sig, ids, seqs)
     return Dispatched(state.next_attempt, shard, sig.sig, ids.tobytes())

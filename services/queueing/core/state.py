@@ -24,6 +24,8 @@ from services.queueing.transitions import Pod
 from shared.machine.core import MachineState
 from shared.model.columns import I64
 
+RESERVED = int(Pod.RESERVED)
+
 Entry = tuple[int, int, int, int]
 """(-priority, 0 leftovers or 1 queue, attempt or order number, signature): heap key, unique."""
 
@@ -269,7 +271,7 @@ class QueueingState(MachineState):
     def blocked(self) -> bool:
         """Whether so many reserved pods wait for their bind that nothing more is dispatched."""
         limit = max(self.config.unbound_max, self.rate.per_second())
-        return self.pods.counts[Pod.RESERVED] >= limit
+        return self.pods.counts[RESERVED] >= limit
 
     def fixed_units(self, sig: Sig, shard: int) -> int:
         """What a dispatch of the signature costs the shard before the first pod."""
@@ -318,7 +320,7 @@ class QueueingState(MachineState):
 
 def by_number(numbers: I64) -> list[tuple[int, I64]]:
     """Distinct values in ascending order, each with the places where it stands."""
-    if len(numbers) == 1 or bool((numbers == numbers[0]).all()):
+    if np.count_nonzero(numbers == numbers[0]) == len(numbers):
         return [(int(numbers[0]), np.arange(len(numbers)))]
     order = numbers.argsort(kind="stable")
     values, starts = np.unique(numbers[order], return_index=True)
