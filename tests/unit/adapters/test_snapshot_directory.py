@@ -44,6 +44,8 @@ def test_a_body_torn_at_any_byte_is_bad(store: DirectorySnapshots, tmp_path: Pat
         assert_only_the_older_is_good(store)
     path.write_bytes(BODY + b"x")
     assert_only_the_older_is_good(store)
+    with pytest.raises(SnapshotBad, match="has 1001 bytes, the manifest says 1000"):
+        store.load(JOURNAL, 20)
     path.unlink()
     assert_only_the_older_is_good(store)
 
