@@ -24,6 +24,8 @@ def compiled(state: PlacementState, sig: int) -> Signature:
 def define(state: PlacementState, sig: int, spec: PodSpec) -> None:
     """A signature and its compiled form."""
     state.specs[sig] = spec
+    gpu = spec.gpu.milli * spec.gpu.count if spec.gpu is not None else 0
+    state.loads[sig] = (spec.request(CPU), spec.request(MEMORY), gpu)
     state.sigs[sig] = Signature(state.table, sig, spec)
 
 
@@ -38,6 +40,18 @@ def put(state: PlacementState, rows: I64, sig: int, nodes: I64, masks: I64 | Non
     """Charge pods of one signature to nodes that the table has, and write it into their rows."""
     state.ledger.write(rows, sig, nodes, 0 if masks is None else masks, state.now_ms)
     _charge(state, sig, nodes, masks, 1)
+
+
+def put_one(state: PlacementState, row: int, sig: int, node: int, mask: int) -> None:
+    """`put` for one pod, with numbers instead of arrays: what unbatched dispatches live on."""
+    ledger, table = state.ledger, state.table
+    ledger.write_one(row, sig, node, mask, state.now_ms)
+    at = table.row_of(node)
+    assert at is not None, f"signature {sig}: charged to node {node}, which is not there"
+    masks = np.array([mask], np.int64) if mask else None
+    table.charge(state.sigs[sig], np.array([at], np.int64), masks)
+    level(state, state.specs[sig].priority, node)[node] += 1
+    _add_up(state, sig, 1)
 
 
 def take(state: PlacementState, rows: I64) -> None:
@@ -82,7 +96,7 @@ def forget_if_unused(state: PlacementState, sig: int) -> None:
     nominated = any(one.sig == sig for one in state.nominations.values())
     if not state.sig_pods.get(sig) and not nominated:
         state.retired.discard(sig)
-        del state.specs[sig], state.sigs[sig]
+        del state.specs[sig], state.sigs[sig], state.loads[sig]
 
 
 def level(state: PlacementState, priority: int, highest: int) -> NDArray[np.int32]:
@@ -100,25 +114,43 @@ def _charge(state: PlacementState, sig: int, nodes: I64, masks: I64 | None, sign
     count = len(nodes)
     if not count:
         return
-    known = state.table.charge_nodes(compiled(state, sig), nodes, masks, sign)
-    assert known.all(), f"signature {sig}: charged to nodes that are not there: {nodes[~known]}"
-    left = state.sig_pods.get(sig, 0) + sign * count
+    rows = table_rows(state, nodes)
+    assert rows.min() >= 0, f"signature {sig}: charged to nodes that are not there: {nodes}"
+    state.table.charge(state.sigs[sig], rows, masks, sign)
+    priority = state.specs[sig].priority
+    if count == 1:
+        node = int(nodes[0])
+        level(state, priority, node)[node] += sign
+    else:
+        np.add.at(level(state, priority, int(nodes.max())), nodes, sign)
+    _add_up(state, sig, sign * count)
+
+
+def _add_up(state: PlacementState, sig: int, count: int) -> None:
+    left = state.sig_pods.get(sig, 0) + count
     assert left >= 0, f"signature {sig}: {-left} pods more given back than were charged"
     if left:
         state.sig_pods[sig] = left
     else:
         del state.sig_pods[sig]
-    spec = state.specs[sig]
-    if count == 1:
-        node = int(nodes[0])
-        level(state, spec.priority, node)[node] += sign
-    else:
-        np.add.at(level(state, spec.priority, int(nodes.max())), nodes, sign)
+    cpu_milli, memory_bytes, gpu_milli = state.loads[sig]
     used = state.used
-    used.cpu_milli += sign * count * spec.request(CPU)
-    used.memory_bytes += sign * count * spec.request(MEMORY)
-    if spec.gpu is not None:
-        used.gpu_milli += sign * count * spec.gpu.milli * spec.gpu.count
+    used.cpu_milli += count * cpu_milli
+    used.memory_bytes += count * memory_bytes
+    used.gpu_milli += count * gpu_milli
+
+
+def table_rows(state: PlacementState, nodes: I64) -> I64:
+    """Rows of node ids in the table, -1 where it has none; one gather over a map by node id."""
+    table = state.table
+    if state.row_by_node_of != table.changes.restarts:
+        highest = int(table.ids.max(initial=0))
+        state.row_by_node = np.full(highest + 1, -1, np.int64)
+        state.row_by_node[table.ids] = np.arange(table.size)
+        state.row_by_node_of = table.changes.restarts
+    if nodes.max(initial=0) < len(state.row_by_node):
+        return state.row_by_node[nodes]
+    return np.array([state.row_by_node[n] if n < len(state.row_by_node) else -1 for n in nodes])
 
 
 def recount_capacity(state: PlacementState) -> None:

@@ -8,7 +8,7 @@ that frees it travels in another journal. Such a pod is deferred until that outc
 import numpy as np
 
 from services.placement.core import nominations
-from services.placement.core.book import compiled, put, take
+from services.placement.core.book import compiled, put, put_one, table_rows, take
 from services.placement.core.ledger import I8, IS_CHARGED
 from services.placement.core.state import Deferred, PlacementState
 from services.placement.core.todo import Ask, Work
@@ -19,14 +19,20 @@ from shared.events.queueing import Dispatched
 from shared.framework.layout import FREE
 from shared.model.columns import I64, unpack
 
+NOBODY = np.zeros(0, np.int8)
+
 
 def dispatched(state: PlacementState, event: Dispatched) -> None:
     """Queue the pods; leave out those that are placed or gone, defer those that are still held."""
     if event.shard != state.shard:
         return
     ids = unpack(event.ids)
-    rows = state.ledger.rows(ids)
-    before = state.ledger.advance(rows, "Dispatched")
+    if len(ids) == 1:
+        row = state.ledger.row(int(ids[0]))
+        state_before = state.ledger.advance_one(row, "Dispatched")
+        before = np.array([state_before], np.int8) if state_before else NOBODY
+    else:
+        before = state.ledger.advance(state.ledger.rows(ids), "Dispatched")
     if before.any():
         ids = _placeable(state, event, ids, before)
     _queue(state, event.attempt, event.sig, event.urgent, ids)
@@ -93,6 +99,9 @@ def reserved(state: PlacementState, event: Reserved) -> None:
     """Picks become charges."""
     state.todo.take(event.attempt, event.ids)
     ids, nodes = unpack(event.ids), unpack(event.nodes)
+    if len(ids) == 1:
+        _reserved_one(state, event, int(ids[0]), int(nodes[0]))
+        return
     rows = state.ledger.rows(ids)
     state.ledger.advance(rows, "Reserved")
     put(state, rows, event.sig, nodes, unpack(event.devices) if event.devices else None)
@@ -102,20 +111,28 @@ def reserved(state: PlacementState, event: Reserved) -> None:
             nominations.drop_of_pod(state, pod)
 
 
+def _reserved_one(state: PlacementState, event: Reserved, pod: int, node: int) -> None:
+    ledger, table = state.ledger, state.table
+    row = ledger.row(pod)
+    ledger.advance_one(row, "Reserved")
+    mask = int.from_bytes(event.devices, "little")
+    put_one(state, row, event.sig, node, mask)
+    at = table.row_of(node)
+    assert at is not None
+    for column, _amount in state.sigs[event.sig].filter_delta:
+        assert table.cols[column, at] >= 0.0, over_story(state, at)
+    if state.nominated:
+        nominations.drop_of_pod(state, pod)
+
+
 def assert_not_over(state: PlacementState, sig: int, nodes: I64) -> None:
     """No node is over-full in anything that our own charge took from it: over-full nodes come from
     facts alone, and nothing is ever added to them.
     """
     table = state.table
     wanted = compiled(state, sig)
-    if len(nodes) == 1:
-        row = table.row_of(int(nodes[0]))
-        assert row is not None
-        values = table.cols[:, row].tolist()
-        fits = all(values[column] >= 0.0 for column, _amount in wanted.filter_delta)
-        assert fits, over_story(state, row)
-        return
-    rows = table.rows_of(np.unique(nodes).tolist())
+    rows = table_rows(state, nodes)
+    rows = rows[np.flatnonzero(np.diff(rows, prepend=-1))]
     columns = [column for column, _amount in wanted.filter_delta]
     left = table.cols[np.array(columns)][:, rows].min(axis=0)
     if (left < 0.0).any():

@@ -59,7 +59,19 @@ def _try(state: PlacementState, trial: NodeTable, sig: int, count: int) -> tuple
     trial.charge(compiled(state, sig), picks.rows, picks.masks)
     if len(picks.rows) == count:
         return picks, ()
-    return picks, state.kernel.reasons(trial, compiled(state, sig), held).messages
+    return picks, _why(state, trial, sig, held or {})
+
+
+def _why(state: PlacementState, trial: NodeTable, sig: int, held: Held) -> Reasons:
+    """Reasons on the trial; a trial has no trials, so nominations are charged and taken off it."""
+    known = [node for node in sorted(held) if trial.row_of(node) is not None]
+    pods = [(trial.rows_of([node]), *one) for node in known for one in held[node]]
+    for row, other, mask in pods:
+        trial.charge(other, row, np.array([mask], np.int64))
+    reasons = state.kernel.reasons(trial, compiled(state, sig)).messages
+    for row, other, mask in pods:
+        trial.charge(other, row, np.array([mask], np.int64), -1)
+    return reasons
 
 
 def hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:

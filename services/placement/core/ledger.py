@@ -22,6 +22,8 @@ ROWS_MIN = 1024
 IS_CHARGED: Mask = np.isin(np.arange(len(State)), CHARGED)
 IS_VICTIM: Mask = np.isin(np.arange(len(State)), VICTIMS)
 
+NEXT_OF: dict[str, list[int]] = {event: column.tolist() for event, column in NEXT.items()}
+
 _COLUMNS: dict[str, type] = {
     "kind": np.int8,
     "node": np.int32,
@@ -82,6 +84,15 @@ class Ledger:
         self.kind[rows] = after
         return before
 
+    def advance_one(self, row: int, event: str) -> int:
+        """`advance` for one row."""
+        before = int(self.kind[row])
+        after = NEXT_OF[event][before]
+        if after == ILLEGAL:
+            raise AssertionError(self.story(row + self.base, event))
+        self.kind[row] = after
+        return before
+
     def story(self, pod: int, event: str) -> str:
         """One line about a pod, for whoever has to find out why `event` was illegal."""
         row = self.row(pod)
@@ -97,6 +108,13 @@ class Ledger:
         self.node[rows] = nodes
         self.devices[rows] = devices
         self.start_ms[rows] = now_ms
+
+    def write_one(self, row: int, sig: int, node: int, devices: int, now_ms: int) -> None:
+        """`write` for one row."""
+        self.sig[row] = sig
+        self.node[row] = node
+        self.devices[row] = devices
+        self.start_ms[row] = now_ms
 
     def clear(self, rows: I64) -> None:
         """Forget place and signature, not the budget: the pod lives on."""

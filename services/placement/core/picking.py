@@ -22,7 +22,7 @@ NOTHING = Chosen(NO_ROWS, np.zeros(0, np.int16), NO_ROWS, 0, -1)
 def place(
     state: PlacementState, table: NodeTable, sig: int, count: int, held: Held | None
 ) -> Chosen:
-    """Up to `count` pods of one signature; the table is not changed."""
+    """Up to `count` pods of one signature; the table is as before afterwards."""
     wanted = compiled(state, sig)
     if not (count and table.size):
         return NOTHING
@@ -30,14 +30,16 @@ def place(
         return state.kernel.place(table, wanted, count, held)
     if count == 1:
         return state.kernel.place_naive(table, wanted, held)
-    trial = table.trial()
+    assert table.parent is not None, "several cycles at once are only run on a trial"
     found: list[Chosen] = []
     for _ in range(count):
-        pick = state.kernel.place_naive(trial, wanted, held)
+        pick = state.kernel.place_naive(table, wanted, held)
         if not len(pick.rows):
             break
-        trial.charge(wanted, pick.rows, pick.masks)
+        table.charge(wanted, pick.rows, pick.masks)
         found.append(pick)
+    for pick in found:
+        table.charge(wanted, pick.rows, pick.masks, -1)
     if not found:
         return state.kernel.place_naive(table, wanted, held)
     return Chosen(

@@ -86,6 +86,9 @@ class PlacementState(MachineState):
         self.table = NodeTable(TIE_SEED)
         self.kernel = Kernel()
         self.sigs: dict[int, Signature] = {}
+        self.loads: dict[int, tuple[int, int, int]] = {}
+        self.row_by_node: I64 = np.zeros(0, np.int64)
+        self.row_by_node_of = -1
         self.sig_pods: dict[int, int] = {}
         self.strays: dict[int, int] = {}
         self.levels: dict[int, NDArray[np.int32]] = {}
