@@ -93,15 +93,8 @@ EVICTIONS: dict[tuple[Evicting, str], Evicting] = {
 }
 
 
-def following(phase: Phase, event: str, story: str) -> Phase:
-    """The phase after `event`; raises AssertionError with the bind's story when there is none."""
-    after = TRANSITIONS.get((phase, event))
-    assert after is not None, f"{story}: {event} is not allowed in {phase.name}"
-    return after
-
-
 def evicting(phase: Evicting, event: str, story: str) -> Evicting:
-    """The same for a victim."""
+    """The phase after `event`; raises AssertionError with the victim's story if there is none."""
     after = EVICTIONS.get((phase, event))
     assert after is not None, f"{story}: {event} is not allowed in {phase.name}"
     return after

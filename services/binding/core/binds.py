@@ -19,6 +19,7 @@ from shared.model.answers import Answer
 from shared.model.columns import I64, pack, unpack
 
 FEW = 4
+QUEUED = int(Phase.QUEUED)
 UNASSIGNED, OTHER = -1, -2
 """In an answer's `nodes`: the pod has no node; it has one that is not ours."""
 EFFECT_PODS_SLOW = 1_024
@@ -56,6 +57,17 @@ def _reserve_one(state: BindingState, pod: int, target: int) -> None:
     if row < 0:
         state.reports["gone"].ids.append(pod)
         state.reports["gone"].nodes.append(target)
+        state.has_reports = True
+        return
+    if (
+        table.flags.item(row) == NAMED | NEEDED
+        and not table.phases.item(row)
+        and state.node_mark(target) == NODE_LIVE
+    ):
+        table.phases[row] = QUEUED
+        table.nodes[row] = target
+        state.open += 1
+        state.todo.append(pod)
         return
     fact = table.nodes.item(row) if table.flags.item(row) & FACT else 0
     move(state, row, "reserved")
@@ -91,6 +103,10 @@ def recheck(state: BindingState, pods: list[int]) -> None:
 def ask_binds(state: BindingState) -> Iterator[Event]:
     """Queued binds in the order of decision, then the repeats that are due."""
     while state.todo:
+        first = state.todo[0]
+        if len(state.todo) == 1 and not isinstance(first, np.ndarray):
+            yield _bind_asked(state, first)
+            continue
         pods, size = [], 0
         for entry in state.todo:
             pods.append(entry if isinstance(entry, np.ndarray) else np.array([entry], np.int64))
@@ -100,14 +116,14 @@ def ask_binds(state: BindingState) -> Iterator[Event]:
         yield _binds_asked(state, pods[0] if len(pods) == 1 else np.concatenate(pods))
 
 
+def _bind_asked(state: BindingState, pod: int) -> BindsAsked:
+    table, row = state.table, state.table.row(pod)
+    values = (pod, table.nodes.item(row), table.revisions.item(row))
+    return BindsAsked(state.next_effect, *(value.to_bytes(8, "little") for value in values))
+
+
 def _binds_asked(state: BindingState, pods: I64) -> BindsAsked:
     table = state.table
-    if len(pods) == 1:
-        row = table.row(int(pods[0]))
-        if row >= 0 and table.phases.item(row) == Phase.QUEUED:
-            node = table.nodes.item(row).to_bytes(8, "little")
-            revision = table.revisions.item(row).to_bytes(8, "little")
-            return BindsAsked(state.next_effect, pods.tobytes(), node, revision)
     rows = table.rows(pods)
     rows = rows[rows >= 0]
     rows = rows[table.phases[rows] == Phase.QUEUED]

@@ -66,7 +66,8 @@ class BindingCore:
 
     def decide(self, state: BindingState) -> Iterator[Event]:
         """Outcomes first, then binds in the order of decision, repeats, evictions, messages."""
-        yield from _report(state)
+        if state.has_reports:
+            yield from _report(state)
         if state.todo:
             yield from binds.ask_binds(state)
         if state.due:
@@ -80,7 +81,7 @@ class BindingCore:
 
     def due_ms(self, state: BindingState) -> int | None:
         """Now if there is something to tell or ask, else the next repeat."""
-        if state.todo or state.evict_reports or any(c.ids for c in state.reports.values()):
+        if state.todo or state.has_reports or state.evict_reports:
             return state.now_ms
         due_ms = min(state.due.values()) if state.due else None
         if state.evictions:
@@ -139,8 +140,13 @@ def _packed(parts: list[Any]) -> bytes:
 
 
 def _bound(state: BindingState, _event: own.Bound) -> None:
-    state.reports["bound"].clear()
+    _reported(state, "bound")
 
 
 def _bind_failed(state: BindingState, event: own.BindFailed) -> None:
-    state.reports[event.reason].clear()
+    _reported(state, event.reason)
+
+
+def _reported(state: BindingState, end: str) -> None:
+    state.reports[end].clear()
+    state.has_reports = any(column.ids for column in state.reports.values())

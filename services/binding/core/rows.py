@@ -9,8 +9,14 @@ import numpy as np
 from services.binding.core.config import Config
 from services.binding.core.state import BindingState
 from services.binding.core.table import FACT, MAYBE
-from services.binding.transitions import ENDS, OUT, Phase, following
+from services.binding.transitions import OUT as PHASES_OUT
+from services.binding.transitions import TRANSITIONS, Phase
 from shared.model.columns import I64
+
+IDLE, WAITING, QUEUED = int(Phase.IDLE), int(Phase.WAITING), int(Phase.QUEUED)
+BOUND, FOREIGN = int(Phase.BOUND), int(Phase.FOREIGN)
+OUT = frozenset(int(phase) for phase in PHASES_OUT)
+"""Plain numbers, because every bind goes through here."""
 
 REPORTS = {
     Phase.BOUND: "bound",
@@ -24,21 +30,26 @@ def move(state: BindingState, row: int, event: str) -> Phase:
     """One pod's next phase; at an end it is reported and the pod is idle."""
     table = state.table
     pod = table.ids.item(row)
-    before = Phase(table.phases.item(row))
-    after = following(before, event, f"pod {pod} to node {table.nodes.item(row)}")
+    before = table.phases.item(row)
+    after = TRANSITIONS.get((before, event))  # type: ignore[arg-type]  # ints are faster
+    if after is None:
+        raise AssertionError(
+            f"pod {pod} to node {table.nodes.item(row)}: {event} is not allowed in "
+            f"{Phase(before).name}"
+        )
     if before in OUT:
         leave_effect(state, table.effects.item(row), 1)
-    if before is Phase.IDLE:
-        state.open += 1
-    elif before is Phase.WAITING:
+    elif before == WAITING:
         del state.waiting[pod]
-    if after in ENDS:
+    elif before == IDLE:
+        state.open += 1
+    if after >= BOUND:
         _report(state, row, pod, after)
         after = Phase.IDLE
-    elif after is Phase.WAITING:
+    elif after == WAITING:
         state.waiting[pod] = True
-    table.phases[row] = after
-    if before is Phase.QUEUED:
+    table.phases[row] = int(after)
+    if before == QUEUED:
         trim(state)
     elif state.due:
         state.due.pop(pod, None)
@@ -50,13 +61,12 @@ def _report(state: BindingState, row: int, pod: int, end: Phase) -> None:
     column = state.reports[REPORTS[end]]
     column.ids.append(pod)
     column.nodes.append(table.nodes.item(row))
+    state.has_reports = True
     state.open -= 1
     table.tries[row] = 0
     flags = table.flags.item(row) & ~MAYBE
-    if end is Phase.BOUND:
-        flags |= FACT
-    table.flags[row] = flags
-    if end is Phase.BOUND or end is Phase.FOREIGN:
+    table.flags[row] = flags | FACT if end == BOUND else flags
+    if end in (BOUND, FOREIGN):
         table.unneeded_one(row)
 
 
@@ -76,6 +86,7 @@ def settle_rows(state: BindingState, rows: I64, end: Phase) -> None:
     column = state.reports[REPORTS[end]]
     column.ids.append(table.ids[rows])
     column.nodes.append(table.nodes[rows].astype(np.int64))
+    state.has_reports = True
     state.open -= len(rows)
     table.tries[rows] = 0
     table.flags[rows] &= ~MAYBE
@@ -117,10 +128,10 @@ def trim(state: BindingState) -> None:
         entry = todo[0]
         if isinstance(entry, np.ndarray):
             rows = table.rows(entry)
-            if (table.phases[rows[rows >= 0]] == Phase.QUEUED).any():
+            if (table.phases[rows[rows >= 0]] == QUEUED).any():
                 return
         else:
             row = table.row(entry)
-            if row >= 0 and table.phases.item(row) == Phase.QUEUED:
+            if row >= 0 and table.phases.item(row) == QUEUED:
                 return
         todo.popleft()

@@ -146,6 +146,7 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
             column.ids.append(unpack(ids))
             column.nodes.append(unpack(nodes))
             state.reports[end] = column
+            state.has_reports = True
     state.evictions = dict(saved.evictions)
     state.victims = dict(saved.victims)
     state.evict_reports = {(ask, reason): ids for ask, reason, ids in saved.evict_reports}

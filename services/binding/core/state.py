@@ -64,6 +64,7 @@ class BindingState(MachineState):
         self.effects: dict[int, Event] = {}
         self.left: dict[int, int] = {}
         self.reports = {end: Column() for end in ("bound", "gone", "foreign", "abandoned")}
+        self.has_reports = False
         self.evictions: dict[int, Eviction] = {}
         self.victims: dict[int, int] = {}
         self.evict_reports: dict[tuple[int, str], list[int]] = {}

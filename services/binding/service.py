@@ -1,0 +1,235 @@
+"""Binding's shell: sends what effects ask for, in bounded chunks side by side, and offers answers.
+
+It never takes silence for a no: whatever goes wrong after a request may have left is UNKNOWN. When
+ownership ends nothing is offered any more, though requests on the wire may still land.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from services.binding.core.binds import OTHER, UNASSIGNED
+from services.binding.core.state import BindingState
+from services.binding.transitions import Phase
+from shared.events.base import Event
+from shared.events.binding import BindsAsked, EvictionsAsked, FencesAsked, ReadsAsked
+from shared.events.observed import BindAnswers, EvictAnswers
+from shared.machine.runtime import Offers
+from shared.model.answers import Answer
+from shared.model.columns import I64, pack, unpack
+from shared.ports.cluster import BindRequest, Cluster, PodRead
+
+CHUNK_PODS = 1_024
+CHUNKS_IN_FLIGHT = 16
+FENCE_MESSAGE = "the bind to the chosen node was given up"
+UNKNOWN = PodRead(Answer.UNKNOWN)
+
+log = logging.getLogger("muster.binding")
+
+
+class BindingShell:
+    """One ownership's sender."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Nothing happens before `start`."""
+        self._cluster = cluster
+        self._owner: Offers | None = None
+        self._tasks: dict[asyncio.Task[None], bool] = {}
+        self._room = asyncio.Semaphore(CHUNKS_IN_FLIGHT)
+
+    def start(self, owner: Offers) -> None:
+        """Open effects follow by `effect`."""
+        self._owner = owner
+
+    def effect(self, effect_id: int, effect: Event) -> None:
+        """Send the effect's pods chunk by chunk, in their order."""
+        assert self._owner is not None
+        match effect:
+            case BindsAsked():
+                self._start_chunks(effect_id, effect, self._bind)
+            case ReadsAsked():
+                self._start_chunks(effect_id, effect, self._read)
+            case FencesAsked():
+                self._start_chunks(effect_id, effect, self._fence)
+            case EvictionsAsked():
+                self._start_chunks(effect_id, effect, self._evict)
+            case _:
+                raise AssertionError(f"effect {effect_id}: {effect}")
+
+    async def stop(self) -> None:
+        """Offer nothing any more."""
+        self._owner = None
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start_chunks(
+        self,
+        effect_id: int,
+        effect: Any,
+        send: Callable[[int, Any, I64], Awaitable[None]],
+    ) -> None:
+        pods = unpack(effect.ids)
+        loop = asyncio.get_running_loop()
+        for start in range(0, len(pods), CHUNK_PODS):
+            part = pods[start : start + CHUNK_PODS]
+            task = loop.create_task(self._in_turn(effect_id, effect, part, send))
+            self._tasks[task] = True
+            task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        """A failure here is a bug, not an answer: it must not pass unseen."""
+        del self._tasks[task]
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a request could not be made", exc_info=task.exception())
+
+    async def _in_turn(
+        self,
+        effect_id: int,
+        effect: Any,
+        pods: I64,
+        send: Callable[[int, Any, I64], Awaitable[None]],
+    ) -> None:
+        async with self._room:
+            await send(effect_id, effect, pods)
+
+    # ------------------------------------------------------------------------------- requests
+
+    async def _bind(self, effect_id: int, effect: BindsAsked, pods: I64) -> None:
+        state = self._state()
+        rows = self._still(state, effect_id, pods, Phase.ASKED)
+        if not len(rows):
+            return
+        pods = state.table.ids[rows]
+        requests = _requests(state, rows)
+        answers = await self._answers(len(rows), self._cluster.bind(requests))
+        self._offer_reads(effect_id, pods, answers, None)
+
+    async def _read(self, effect_id: int, _effect: ReadsAsked, pods: I64) -> None:
+        state = self._state()
+        rows = self._still(state, effect_id, pods, Phase.READING)
+        if not len(rows):
+            return
+        pods, targets = state.table.ids[rows], state.table.nodes[rows].tolist()
+        answers = await self._answers(len(rows), self._cluster.read(_uids(state, rows)))
+        self._offer_reads(effect_id, pods, answers, targets)
+
+    async def _fence(self, effect_id: int, _effect: FencesAsked, pods: I64) -> None:
+        state = self._state()
+        table = state.table
+        patched = [pod for pod in pods.tolist() if pod in state.messages and table.row(pod) >= 0]
+        rows = (
+            table.rows(np.array(patched, np.int64))
+            if effect_id in state.patching
+            else self._still(state, effect_id, pods, Phase.FENCING)
+        )
+        gone = [pod for pod in pods.tolist() if table.row(pod) < 0]
+        if gone:
+            self._offer_reads(
+                effect_id, np.array(gone, np.int64), [PodRead(Answer.GONE)] * len(gone), None
+            )
+        if not len(rows):
+            return
+        ids, targets = table.ids[rows], table.nodes[rows].tolist()
+        messages = [state.messages.get(pod, FENCE_MESSAGE) for pod in ids.tolist()]
+        answers = await self._answers(len(rows), self._cluster.touch(_uids(state, rows), messages))
+        self._offer_reads(effect_id, ids, answers, targets)
+
+    async def _evict(self, effect_id: int, effect: EvictionsAsked, pods: I64) -> None:
+        state = self._state()
+        eviction = state.evictions.get(effect.ask)
+        open_ = [
+            pod
+            for pod in pods.tolist()
+            if eviction is not None and eviction.effects.get(pod) == effect_id
+        ]
+        rows = state.table.rows(np.array(open_, np.int64))
+        if not len(rows):
+            return
+        ids = state.table.ids[rows]
+        try:
+            answers = await self._cluster.evict(_uids(state, rows))
+        except (OSError, TimeoutError) as error:
+            log.warning("no answer to evictions: %s", error)
+            answers = [Answer.UNKNOWN] * len(rows)
+        self._offer(EvictAnswers(effect_id, pack(ids), bytes(answers)))
+
+    async def _answers(self, count: int, call: Awaitable[list[PodRead]]) -> list[PodRead]:
+        try:
+            answers = await call
+        except (OSError, TimeoutError) as error:
+            log.warning("no answer from the cluster: %s", error)
+            return [UNKNOWN] * count
+        assert len(answers) == count, f"{len(answers)} answers to {count} requests"
+        return answers
+
+    # -------------------------------------------------------------------------------- answers
+
+    def _offer_reads(
+        self, effect_id: int, pods: I64, reads: Sequence[PodRead], targets: list[int] | None
+    ) -> None:
+        """`targets` only where an answer shows the pod's node."""
+        codes = bytes([read.answer for read in reads])
+        revisions = pack([read.revision for read in reads])
+        nodes = b""
+        if targets is not None and self._owner is not None:
+            state = self._state()
+            nodes = pack(
+                [
+                    _node_id(state, read.node, target)
+                    for read, target in zip(reads, targets, strict=True)
+                ]
+            )
+        self._offer(BindAnswers(effect_id, pack(pods), codes, revisions, nodes))
+
+    def _offer(self, event: Event) -> None:
+        if self._owner is not None:
+            self._owner.offer(event)
+
+    def _state(self) -> BindingState:
+        assert self._owner is not None
+        state: BindingState = self._owner.state
+        return state
+
+    def _still(self, state: BindingState, effect_id: int, pods: I64, phase: Phase) -> I64:
+        """Rows of those pods of an effect that still wait for its answer."""
+        table = state.table
+        rows = table.rows(pods)
+        rows = rows[rows >= 0]
+        wait = (table.effects[rows] == effect_id) & (table.phases[rows] == phase)
+        waiting: I64 = rows[wait]
+        return waiting
+
+
+def _requests(state: BindingState, rows: I64) -> list[BindRequest]:
+    table = state.table
+    columns = (table.chunks, table.places, table.nodes, table.revisions)
+    values = zip(*(column[rows].tolist() for column in columns), strict=True)
+    names = state.node_names
+    requests = []
+    chunk, number, uids, pod_names = None, -1, [""], [""]
+    for chunk_number, place, node, revision in values:
+        if chunk_number != number:
+            number, chunk = chunk_number, table.names[chunk_number]
+            uids, pod_names = chunk.uid_list(), chunk.name_list()
+        assert chunk is not None
+        requests.append(
+            BindRequest(uids[place], chunk.namespace, pod_names[place], names[node], revision)
+        )
+    return requests
+
+
+def _uids(state: BindingState, rows: I64) -> list[str]:
+    return [state.table.uid(row) for row in rows.tolist()]
+
+
+def _node_id(state: BindingState, name: str, target: int) -> int:
+    if not name:
+        return UNASSIGNED
+    if state.node_names.get(target) == name:
+        return target
+    return state.node_ids.get(name, OTHER)

@@ -1,0 +1,114 @@
+"""Consecutive observations of one kind become one: columns are cheaper than single pods.
+
+The order of what is told about any one object never changes, and no event grows beyond what a
+record holds well.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from shared.events.base import Event
+from shared.events.observed import NodesSeen, PodsBoundSeen, PodsDeletedSeen, PodsSeen
+from shared.model.columns import join, split
+
+PODS_PER_EVENT = 16_384
+NODES_PER_EVENT = 2_000
+NODE_IN_PODS = 4
+
+_SAME = ("namespace", "gang", "ordered_ms", "gated", "labels", "spec")
+
+
+def pods_of(event: Event) -> int:
+    """Roughly how much room an event takes, counted in pods."""
+    if isinstance(event, NodesSeen):
+        return NODE_IN_PODS * len(event.nodes)
+    uids: str = getattr(event, "uids", "")
+    return uids.count("\n") + 1
+
+
+def grouped(events: Iterable[Event]) -> Iterator[Event]:
+    """The same observations in fewer events, none of them too large."""
+    run: list[Event] = []
+    size = 0
+    for event in events:
+        if run and (size >= PODS_PER_EVENT or not _joins(run[-1], event)):
+            yield from _parts(run)
+            run, size = [], 0
+        run.append(event)
+        size += pods_of(event)
+    if run:
+        yield from _parts(run)
+
+
+def _joins(last: Event, event: Event) -> bool:
+    if type(last) is not type(event):
+        return False
+    if isinstance(event, PodsSeen):
+        return all(getattr(last, name) == getattr(event, name) for name in _SAME)
+    return isinstance(event, PodsBoundSeen | PodsDeletedSeen | NodesSeen)
+
+
+def _parts(run: list[Event]) -> Iterator[Event]:
+    first = run[0]
+    if isinstance(first, PodsSeen):
+        yield from _cut(_join_seen(run) if len(run) > 1 else [first])
+    elif len(run) > 1 and isinstance(first, PodsBoundSeen):
+        yield PodsBoundSeen(
+            _joined(run, "uids"), _joined(run, "nodes"), b"".join(_column(run, "revisions"))
+        )
+    elif len(run) > 1 and isinstance(first, PodsDeletedSeen):
+        yield PodsDeletedSeen(_joined(run, "uids"))
+    elif isinstance(first, NodesSeen):
+        seen = [event for event in run if isinstance(event, NodesSeen)]
+        nodes = tuple(node for event in seen for node in event.nodes)
+        for start in range(0, len(nodes), NODES_PER_EVENT):
+            yield NodesSeen(nodes[start : start + NODES_PER_EVENT])
+    else:
+        yield first
+
+
+def _column(run: list[Event], name: str) -> list[bytes]:
+    return [getattr(event, name) for event in run]
+
+
+def _joined(run: list[Event], name: str) -> str:
+    return join(getattr(event, name) for event in run)
+
+
+def _join_seen(run: list[Event]) -> list[PodsSeen]:
+    """One event of a run of equal kind, or the run itself when a pod occurs twice in it."""
+    events = [event for event in run if isinstance(event, PodsSeen)]
+    uids = [uid for event in events for uid in split(event.uids)]
+    if len(dict.fromkeys(uids)) != len(uids):
+        return events
+    nodes = ""
+    if any(event.nodes for event in events):
+        blank = [event.nodes or join("-" for _ in split(event.uids)) for event in events]
+        nodes = join(blank)
+    return [
+        msgspec.structs.replace(
+            events[0],
+            uids=join(uids),
+            names=_joined(run, "names"),
+            revisions=b"".join(event.revisions for event in events),
+            nodes=nodes,
+        )
+    ]
+
+
+def _cut(events: list[PodsSeen]) -> Iterator[PodsSeen]:
+    for event in events:
+        if len(event.revisions) // 8 <= PODS_PER_EVENT:
+            yield event
+            continue
+        uids, names, nodes = split(event.uids), split(event.names), split(event.nodes)
+        for start in range(0, len(uids), PODS_PER_EVENT):
+            stop = start + PODS_PER_EVENT
+            yield msgspec.structs.replace(
+                event,
+                uids=join(uids[start:stop]),
+                names=join(names[start:stop]),
+                revisions=event.revisions[8 * start : 8 * stop],
+                nodes=join(nodes[start:stop]),
+            )

@@ -1,0 +1,162 @@
+"""Ingest's shell: watches the cluster and lists it when it must; decides nothing.
+
+It resumes from the revision in the owner's state, so a new owner lists only at the very first start
+or when the cluster no longer keeps that revision. Lists and the watch never overlap: what one says
+about an object can then not overtake what the other says.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from services.ingest.grouping import grouped, pods_of
+from shared.events.base import Event
+from shared.events.ingest import ListAsked
+from shared.events.observed import (
+    BudgetsSeen,
+    GangsSeen,
+    ListBegan,
+    ListEnded,
+    NodesSeen,
+    PodsSeen,
+    WatchAdvanced,
+    WorldOpened,
+)
+from shared.machine.runtime import OFFERS_MAX, Offers
+from shared.ports.cluster import Cluster, Gone, Watched
+
+KINDS = ("nodes", "budgets", "gangs", "pods")
+PODS_PER_TURN = 32_768
+POLL_S = 0.001
+RETRY_INITIAL_S = 0.05
+RETRY_MAX_S = 5.0
+
+log = logging.getLogger("muster.ingest")
+
+
+class IngestShell:
+    """One ownership's watcher."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Nothing happens before `start`."""
+        self._cluster = cluster
+        self._owner: Offers | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._asked: dict[str, bool] = {}
+        self._since = 0
+        self._pods = 0
+        self._tries = 0
+
+    def start(self, owner: Offers) -> None:
+        """Resume from what the state says."""
+        self._owner = owner
+        self._since = owner.state.revision
+        if not self._since:
+            self._asked = dict.fromkeys(KINDS, True)
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def effect(self, effect_id: int, effect: Event) -> None:
+        """List again what the core doubts; the watch rests meanwhile."""
+        assert isinstance(effect, ListAsked), f"effect {effect_id}: {effect}"
+        self._asked[effect.kind] = True
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def stop(self) -> None:
+        """Offer nothing any more."""
+        self._owner = None
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._session()
+            except Gone as error:
+                log.info("listing everything again: %s", error)
+                self._asked = dict.fromkeys(KINDS, True)
+            except (OSError, TimeoutError) as error:
+                log.warning("the cluster does not answer, trying again: %s", error)
+                await self._pause()
+
+    async def _pause(self) -> None:
+        delay_s = min(RETRY_MAX_S, RETRY_INITIAL_S * 2 ** min(self._tries, 10))
+        self._tries += 1
+        await asyncio.sleep(delay_s)
+
+    async def _session(self) -> None:
+        """Until the watch ends: by an error, or because a list was asked for."""
+        await self._offer(WorldOpened(await self._cluster.identity()))
+        while True:
+            while self._asked:
+                await self._list([kind for kind in KINDS if kind in self._asked])
+            self._watching = asyncio.get_running_loop().create_task(self._watch())
+            try:
+                await self._watching
+            except asyncio.CancelledError:
+                if not self._asked:
+                    raise
+            finally:
+                self._watching.cancel()
+                await asyncio.gather(self._watching, return_exceptions=True)
+                self._watching = None
+
+    async def _list(self, kinds: Sequence[str]) -> None:
+        """List some kinds; after a list of all, watch on from the oldest of them."""
+        oldest = 0
+        for kind in kinds:
+            listed = await self._cluster.list_all(kind)
+            self._asked.pop(kind)
+            await self._offer(ListBegan(kind, listed.revision))
+            for event in grouped(listed.events):
+                await self._offer(event)
+            await self._offer(ListEnded(kind, sum(_objects(event) for event in listed.events)))
+            oldest = min(oldest, listed.revision) if oldest else listed.revision
+        if len(kinds) == len(KINDS):
+            self._since = oldest
+            await self._offer(WatchAdvanced(oldest))
+        self._tries = 0
+
+    async def _watch(self) -> None:
+        async for watched in self._cluster.watch(self._since):
+            await self._take(watched)
+            self._tries = 0
+        raise ConnectionError("the watch ended")
+
+    async def _take(self, watched: Watched) -> None:
+        for event in grouped(watched.events):
+            await self._offer(event)
+        await self._offer(WatchAdvanced(watched.revision))
+        self._since = watched.revision
+
+    async def _offer(self, event: Event) -> None:
+        """Hand an event in, when the owner has room for it in a record."""
+        pods = pods_of(event)
+        # The owner's turns cannot be waited for: they belong to the machine, which knows no shells.
+        while self._owner is not None and (  # noqa: ASYNC110
+            self._owner.offers > OFFERS_MAX
+            or (self._owner.offers and self._pods + pods > PODS_PER_TURN)
+        ):
+            await asyncio.sleep(POLL_S)
+        if self._owner is None:
+            raise asyncio.CancelledError
+        self._pods = pods if not self._owner.offers else self._pods + pods
+        self._owner.offer(event)
+
+
+def _objects(event: Event) -> int:
+    """How many objects an event of a list names."""
+    match event:
+        case PodsSeen():
+            return event.uids.count("\n") + 1 if event.uids else 0
+        case NodesSeen():
+            return len(event.nodes)
+        case BudgetsSeen():
+            return len(event.budgets)
+        case GangsSeen():
+            return len(event.gangs)
+        case _:
+            return 0
