@@ -10,6 +10,7 @@ ASKS_OPEN_MAX = 64  # preemptions under way in all
 GANGS_OPEN_MAX = 32  # gang attempts under way in all
 LANE_MS = 2_000  # how long a gang may have the lane
 LANE_AFTER_FAILURES = 2  # failed attempts after which a gang asks for the lane
+GANG_RETRY_MS_MIN = 1_000  # between tries of a gang for which nothing improved
 STEP_EVENTS_MAX = 512  # decided in one step
 STEP_PODS_MAX = 32_768  # moved in one step, give or take one event
 SPREAD_PODS_MIN = 512  # smaller batches are not spread over shards

@@ -7,6 +7,7 @@ from heapq import heappush
 
 import numpy as np
 
+from services.queueing.core.config import GANG_RETRY_MS_MIN
 from services.queueing.core.messages import gang_message
 from services.queueing.core.pods import Rows
 from services.queueing.core.state import Gang, QueueingState, by_number
@@ -36,7 +37,7 @@ def retry_ms(state: QueueingState, gang: Gang) -> int:
         return 0
     if gang.improved:
         return gang.until_ms
-    return max(gang.until_ms, gang.failed_ms + state.config.backoff_max_ms)
+    return gang.failed_ms + max(state.config.backoff_max_ms, GANG_RETRY_MS_MIN)
 
 
 def ready(state: QueueingState, gang: Gang) -> bool:
