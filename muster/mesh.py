@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.binding.core import BindingCore
 from services.binding.service import BindingShell
-from services.binding.service import make_core as make_binding
+from services.ingest.core import IngestCore
 from services.ingest.service import IngestShell
-from services.ingest.service import make_core as make_ingest
-from services.permit.service import make_core as make_permit
-from services.placement.service import make_core as make_placement
-from services.preemption.service import make_core as make_preemption
-from services.queueing.service import make_core as make_queueing
+from services.permit.core import PermitCore
+from services.placement.core import PlacementCore
+from services.preemption.core import PreemptionCore
+from services.queueing.core import QueueingCore
 from shared.machine.core import Core
 from shared.machine.member import Member
 from shared.machine.runtime import Host, Owner, QuietShell, Shell
@@ -54,12 +54,12 @@ def make_core(journal: str, placements: int) -> Core[Any]:
     """The core of one journal."""
     service, _, partition = journal.partition("/")
     makers: dict[str, Callable[[], Core[Any]]] = {
-        "ingest": lambda: make_ingest(placements),
-        "queueing": lambda: make_queueing(placements),
-        "placement": lambda: make_placement(int(partition), placements),
-        "permit": lambda: make_permit(placements),
-        "preemption": lambda: make_preemption(placements),
-        "binding": lambda: make_binding(placements),
+        "ingest": lambda: IngestCore(placements),
+        "queueing": lambda: QueueingCore(placements),
+        "placement": lambda: PlacementCore(int(partition), placements),
+        "permit": lambda: PermitCore(placements),
+        "preemption": lambda: PreemptionCore(placements),
+        "binding": lambda: BindingCore(placements),
     }
     return makers[service]()
 
@@ -67,9 +67,7 @@ def make_core(journal: str, placements: int) -> Core[Any]:
 def readers_of(journal: str, placements: int) -> tuple[str, ...]:
     """The journals whose owners consume this one."""
     return tuple(
-        name
-        for name in all_journals(placements)
-        if journal in make_core(name, placements).sources
+        name for name in all_journals(placements) if journal in make_core(name, placements).sources
     )
 
 
