@@ -30,7 +30,7 @@ Held: TypeAlias = Mapping[int, Sequence[tuple["Signature", int]]]
 
 # Columns, cpu before memory everywhere. The pairs are adjacent so that both go through one call.
 ALLOC = 0  # allocatable cpu, memory
-ROOM = 2  # allocatable minus the non-zero requests of the node's pods
+ROOM = 2  # 100 times what is allocatable minus the non-zero requests of the node's pods
 USED = 4  # requests of the node's pods
 GPU_LARGEST = 6  # milli free on the device that has most
 GPU_EMPTY = 7  # devices with all of their milli free
@@ -41,9 +41,11 @@ CPU_INDEX, MEMORY_INDEX, PODS_INDEX = 0, 1, 2  # resources every table has
 DEVICE_MILLI = 1000
 DEVICES_MAX = 63  # a device mask is one non-negative int64
 
-# floor(100 * a / b) in float64 equals the integer division as long as b < 2**46 (a <= b): the
-# quotient is then further from the next integer than half a unit in its last place.
+# floor(100 * a / b) in float64 equals the integer division as long as b <= 2**46 (a <= b): the
+# product is exact then, and the quotient further from the next integer than half a unit in its
+# last place. ROOM holds the product, which saves the multiplication in every score.
 SCORED_MAX = 2.0**46
+PERCENT = 100.0
 AMOUNT_MAX = 2.0**52
 
 INFEASIBLE = -10_000  # in a score row: far below any total, so that a class term leaves it negative

@@ -27,10 +27,9 @@ def local_columns(sig: "Signature", cols: F64, whole: bool) -> I16:
     """Scores of gathered nodes with INFEASIBLE where a column filter refuses; `whole`: every node
     has some cpu and some memory.
     """
-    score = LEAST_ALLOCATED.scores(sig, cols, whole)
+    scores = LEAST_ALLOCATED.scores(sig, cols, whole)
     if not sig.best_effort:
-        score += BALANCED_ALLOCATION.scores(sig, cols, whole)
-    scores = score.astype(np.int16)
+        scores += BALANCED_ALLOCATION.scores(sig, cols, whole)
     np.putmask(scores, ~fits_columns(sig, cols), INFEASIBLE)
     return scores
 

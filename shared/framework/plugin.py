@@ -9,7 +9,7 @@ bit by bit (held by a property test).
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from shared.framework.layout import F64, I64, Mask
+from shared.framework.layout import F64, I16, I64, Mask
 from shared.model.objects import PodSpec
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class LocalScore(Protocol):
     def applies(self, sig: "Signature") -> bool:
         """False where PreScore says Skip."""
 
-    def scores(self, sig: "Signature", cols: F64, whole: bool) -> F64:
-        """Whole numbers 0..100, shape (m,), of m gathered nodes (a new array). `whole`: every one
+    def scores(self, sig: "Signature", cols: F64, whole: bool) -> I16:
+        """0..100, shape (m,), of m gathered nodes (a new array). `whole`: every one
         of them has some cpu and some memory.
         """
 

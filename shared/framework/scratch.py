@@ -146,8 +146,8 @@ class BatchNode:
     def take(self) -> int:
         """Put a pod on the node (its devices were `mask`); the local score of the next one."""
         sig, values = self._sig, self._values
-        values[ROOM] -= sig.nonzero_cpu
-        values[ROOM + 1] -= sig.nonzero_memory
+        values[ROOM] -= sig.room_cpu
+        values[ROOM + 1] -= sig.room_memory
         values[USED] += sig.cpu
         values[USED + 1] += sig.memory
         self.left -= 1

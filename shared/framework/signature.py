@@ -12,8 +12,10 @@ from shared.framework.layout import (
     DEVICES_MAX,
     FREE,
     MEMORY_INDEX,
+    PERCENT,
     PODS_INDEX,
     ROOM,
+    SCORED_MAX,
     USED,
 )
 from shared.framework.profile import COLUMN_FILTERS, FIT
@@ -21,9 +23,9 @@ from shared.framework.table import NodeTable
 from shared.model.objects import CPU, MEMORY, PODS, PodSpec
 
 
-def _amount(value: int) -> float:
+def _amount(value: int, most: float = AMOUNT_MAX) -> float:
     assert value >= 0, f"a request must not be negative: {value}"
-    return min(float(value), AMOUNT_MAX)
+    return min(float(value), most)
 
 
 class Signature:
@@ -39,11 +41,12 @@ class Signature:
         self.ports = spec.host_ports
         self.cpu = _amount(spec.request(CPU))
         self.memory = _amount(spec.request(MEMORY))
-        self.nonzero_cpu = _amount(spec.nonzero_cpu_milli)
-        self.nonzero_memory = _amount(spec.nonzero_memory_bytes)
+        # What a pod takes of ROOM.
+        self.room_cpu = PERCENT * _amount(spec.nonzero_cpu_milli, SCORED_MAX)
+        self.room_memory = PERCENT * _amount(spec.nonzero_memory_bytes, SCORED_MAX)
         # Column vectors, shape (2, 1): cpu over memory.
         self.requests = np.array([[self.cpu], [self.memory]])
-        self.nonzero = np.array([[self.nonzero_cpu], [self.nonzero_memory]])
+        self.room = np.array([[self.room_cpu], [self.room_memory]])
         self.best_effort = self.cpu == 0.0 and self.memory == 0.0
         self.amounts = self._amounts(table)
         self.gpu_milli, self.gpu_count = self._gpu()
@@ -62,8 +65,8 @@ class Signature:
             self.floors[column - min(columns), 0] = amount
         self.filter_delta = [(FREE + r, -amount) for r, amount in self.amounts]
         self.score_delta = [
-            (ROOM, -self.nonzero_cpu),
-            (ROOM + 1, -self.nonzero_memory),
+            (ROOM, -self.room_cpu),
+            (ROOM + 1, -self.room_memory),
             (USED, self.cpu),
             (USED + 1, self.memory),
         ]

@@ -28,7 +28,14 @@ class Static:
         self.applying = [plugin.applies(spec) for plugin in STATIC_SCORES]
         self.class_of, self.raws = _classes([plugin.raw(table, spec) for plugin in STATIC_SCORES])
         # With one class its term is the same whoever is feasible: the class is its own extreme.
-        self.only_term = self.terms((1,))[0] if self.class_of is None else 0
+        self.only_term = self._only_term() if self.class_of is None else 0
+
+    def _only_term(self) -> int:
+        return sum(
+            plugin.weight * normalise(raw, raw, plugin.reverse)
+            for raw, plugin, applies in zip(self.raws[0], STATIC_SCORES, self.applying, strict=True)
+            if applies
+        )
 
     @property
     def bytes(self) -> int:
@@ -62,6 +69,8 @@ class Static:
 
     def terms(self, counts: Sequence[int]) -> list[int]:
         """For each class the weighted sum of its normalised scores."""
+        if self.class_of is None:
+            return [self.only_term]
         return [
             sum(plugin.weight * score for plugin, score in zip(STATIC_SCORES, scores, strict=True))
             for scores in self.normalised(counts)

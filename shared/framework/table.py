@@ -24,6 +24,7 @@ from shared.framework.layout import (
     FREE,
     I32,
     I64,
+    PERCENT,
     ROOM,
     SCORED_MAX,
     Mask,
@@ -234,7 +235,7 @@ class NodeTable:
         delta = amounts - self.allocatable[:, row]
         self.allocatable[:, row] = amounts
         self.cols[FREE:, row] += delta
-        self.cols[ROOM : ROOM + 2, row] += delta[:2]
+        self.cols[ROOM : ROOM + 2, row] += delta[:2] * PERCENT
         self.cols[ALLOC : ALLOC + 2, row] = amounts[:2]
         self.whole = self.whole and bool(amounts[:2].all())
 
@@ -322,16 +323,8 @@ class NodeTable:
         twin = NodeTable(self.seed)
         shared_parts = (
             *("ids", "nodes", "resources", "allocatable", "gpu_count", "taint_class"),
-            *(
-                "taint_classes",
-                "static_version",
-                "whole",
-                "_keys",
-                "_rows",
-                "_taint_index",
-                "_labels",
-            ),
-            *("_names", "_models"),
+            *("taint_classes", "static_version", "whole", "_keys", "_rows", "_taint_index"),
+            *("_labels", "_names", "_models"),
         )
         for name in shared_parts:
             setattr(twin, name, getattr(self, name))

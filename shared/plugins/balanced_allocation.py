@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.framework.layout import ALLOC, F64, USED
+from shared.framework.layout import ALLOC, F64, I16, USED
 
 if TYPE_CHECKING:
     from shared.framework.signature import Signature
@@ -15,7 +15,9 @@ class BalancedAllocation:
     """Local score int((1 - |f_cpu - f_memory| / 2) * 100) with f the requested shares with the pod,
     at most 1. With one of the two resources on the node the deviation is 0.
 
-    The float operations and their order are kube-scheduler's, so the bits are as well.
+    The float operations and their order are kube-scheduler's, so the bits are as well, except that
+    halving is left out: (2 - d) * 50 has the bits of (1 - d / 2) * 100, as a factor of two changes
+    the exponent alone.
     """
 
     name = "NodeResourcesBalancedAllocation"
@@ -24,26 +26,20 @@ class BalancedAllocation:
         """Not to pods that ask for neither cpu nor memory."""
         return not sig.best_effort
 
-    def scores(self, sig: "Signature", cols: F64, whole: bool) -> F64:
-        """Whole numbers 0..100."""
+    def scores(self, sig: "Signature", cols: F64, whole: bool) -> I16:
+        """Cutting to int16 is Go's int(): nothing is negative."""
         alloc = cols[ALLOC : ALLOC + 2]
         share = cols[USED : USED + 2] + sig.requests
-        if whole:
-            share /= alloc
-            np.minimum(share, 1.0, out=share)
-            score: F64 = share[0]
-            score -= share[1]
-        else:
-            share /= np.maximum(alloc, 1.0)
-            np.minimum(share, 1.0, out=share)
-            score = share[0] - share[1]
+        share /= alloc if whole else np.maximum(alloc, 1.0)
+        np.minimum(share, 1.0, out=share)
+        score: F64 = share[0]
+        score -= share[1]
+        if not whole:
             score[(alloc == 0.0).any(axis=0)] = 0.0
         np.abs(score, out=score)
-        score *= 0.5
-        np.subtract(1.0, score, out=score)
-        score *= 100.0
-        np.floor(score, out=score)
-        return score
+        np.subtract(2.0, score, out=score)
+        score *= 50.0
+        return score.astype(np.int16)
 
     def score(self, sig: "Signature", values: Sequence[float]) -> int:
         """The same of one node."""
@@ -55,4 +51,4 @@ class BalancedAllocation:
         # min() costs a call each, and this runs once for every placed pod.
         share_cpu = 1.0 if share_cpu > 1.0 else share_cpu
         share_memory = 1.0 if share_memory > 1.0 else share_memory
-        return int((1.0 - abs(share_cpu - share_memory) * 0.5) * 100.0)
+        return int((2.0 - abs(share_cpu - share_memory)) * 50.0)

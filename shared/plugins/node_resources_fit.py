@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.framework.layout import ALLOC, F64, FREE, PODS_INDEX, ROOM, Mask
+from shared.framework.layout import ALLOC, F64, FREE, I16, PODS_INDEX, ROOM, Mask
 from shared.framework.plugin import Check, Refusal
 from shared.model.objects import PODS, PodSpec
 
@@ -67,39 +67,36 @@ class LeastAllocated:
         """Always."""
         return True
 
-    def scores(self, sig: "Signature", cols: F64, whole: bool) -> F64:
-        """Whole numbers 0..100."""
+    def scores(self, sig: "Signature", cols: F64, whole: bool) -> I16:
+        """Cutting to int16 is the integer division: nothing is negative."""
         alloc = cols[ALLOC : ALLOC + 2]
-        share = cols[ROOM : ROOM + 2] - sig.nonzero
+        share = cols[ROOM : ROOM + 2] - sig.room
         np.maximum(share, 0.0, out=share)
-        share *= 100.0
         if whole:
             share /= alloc
-            np.floor(share, out=share)
-            score: F64 = share[0]
-            score += share[1]
-            score *= 0.5
-        else:
-            share /= np.maximum(alloc, 1.0)
-            np.floor(share, out=share)
-            share[alloc == 0.0] = 0.0
-            score = share[0] + share[1]
-            score /= np.maximum((alloc > 0.0).sum(axis=0, dtype=np.int64), 1)
-        np.floor(score, out=score)
-        return score
+            percents = share.astype(np.int16)
+            score: I16 = percents[0] + percents[1]
+            score >>= 1
+            return score
+        has = alloc > 0.0
+        share /= np.maximum(alloc, 1.0)
+        percents = np.where(has, share, 0.0).astype(np.int16)
+        weights = np.maximum(has.sum(axis=0, dtype=np.int16), np.int16(1))
+        mean: I16 = (percents[0] + percents[1]) // weights
+        return mean
 
     def score(self, sig: "Signature", values: Sequence[float]) -> int:
         """The same of one node."""
         cpu, memory = values[ALLOC], values[ALLOC + 1]
         total, weights = 0, 0
         if cpu:
-            free = values[ROOM] - sig.nonzero_cpu
+            room = values[ROOM] - sig.room_cpu
             weights = 1
-            if free > 0.0:
-                total = int(free * 100.0 / cpu)
+            if room > 0.0:
+                total = int(room / cpu)
         if memory:
-            free = values[ROOM + 1] - sig.nonzero_memory
+            room = values[ROOM + 1] - sig.room_memory
             weights += 1
-            if free > 0.0:
-                total += int(free * 100.0 / memory)
+            if room > 0.0:
+                total += int(room / memory)
         return total // weights if weights else 0
