@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from services.binding.core import BindingCore
 from services.binding.core.binds import OTHER, UNASSIGNED
 from services.binding.core.state import BindingState
 from services.binding.transitions import Phase
@@ -28,6 +29,11 @@ FENCE_MESSAGE = "the bind to the chosen node was given up"
 UNKNOWN = PodRead(Answer.UNKNOWN)
 
 log = logging.getLogger("muster.binding")
+
+
+def make_core(placements: int) -> BindingCore:
+    """The core for a mesh of so many placement shards."""
+    return BindingCore(placements)
 
 
 class BindingShell:

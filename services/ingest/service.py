@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from services.ingest.core import IngestCore
 from services.ingest.grouping import grouped, pods_of
 from shared.events.base import Event
 from shared.events.ingest import ListAsked
@@ -32,6 +33,11 @@ RETRY_INITIAL_S = 0.05
 RETRY_MAX_S = 5.0
 
 log = logging.getLogger("muster.ingest")
+
+
+def make_core(placements: int) -> IngestCore:
+    """The core for a mesh of so many placement shards."""
+    return IngestCore(placements)
 
 
 class IngestShell:

@@ -1,0 +1,64 @@
+"""What a run's journals say about its speed: span and latencies. Times are the records'."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from shared.events.base import Event
+from shared.events.binding import Bound
+from shared.events.ingest import PodsPending
+from shared.machine.core import Cursor
+from shared.machine.reader import Reader
+from shared.machine.record import own_events
+from shared.model.columns import I64, unpack
+from shared.model.ids import BINDING, INGEST
+from shared.ports.bus import Bus, JournalName
+
+
+@dataclass
+class Timing:
+    """`span_s` from the first append that brought pods to the last `bound` outcome;
+    `latencies_ms` from each pod's intended arrival to the record of its outcome, sorted.
+    """
+
+    bound: int
+    span_s: float
+    latencies_ms: I64
+
+    def percentile_ms(self, part: float) -> int:
+        """The latency that `part` (0..1) of the pods stay within; -1 without pods."""
+        if not len(self.latencies_ms):
+            return -1
+        return int(
+            self.latencies_ms[min(len(self.latencies_ms) - 1, int(len(self.latencies_ms) * part))]
+        )
+
+
+async def timing(bus: Bus, started_ms: int) -> Timing:
+    """Read the world journal and binding's. `started_ms` is the wall time of the world's zero."""
+    ordered: dict[int, int] = {}
+    first_ms = last_ms = -1
+    async for time_ms, event in _events(bus, INGEST):
+        if isinstance(event, PodsPending):
+            first_ms = time_ms if first_ms < 0 else first_ms
+            ordered.update(dict.fromkeys(unpack(event.ids).tolist(), event.ordered_ms))
+    bound: dict[int, int] = {}
+    async for time_ms, event in _events(bus, BINDING):
+        if isinstance(event, Bound):
+            last_ms = time_ms
+            for pod in unpack(event.ids).tolist():
+                bound.setdefault(pod, time_ms)
+    waits = [
+        time_ms - started_ms - ordered[pod] for pod, time_ms in bound.items() if pod in ordered
+    ]
+    return Timing(len(bound), (last_ms - first_ms) / 1000, np.sort(np.array(waits, np.int64)))
+
+
+async def _events(bus: Bus, journal: str) -> AsyncIterator[tuple[int, Event]]:
+    """(record's time, event) of every valid record."""
+    reader = Reader(journal, Cursor())
+    while batch := await bus.read(JournalName(journal), reader.next):
+        for _position, record in reader.accept_all(batch):
+            for event in own_events(record, journal):
+                yield record.time_ms, event

@@ -1,0 +1,117 @@
+"""One process, all services, SQLite with synchronous=FULL: how many pods a second.
+
+The mesh is the production one (assertions, counters and snapshots on; the directory of snapshots is
+real). The clock runs from the first world append to the last `bound` outcome, both read from the
+journals; a run in which a pod stays unbound is void.
+"""
+
+import asyncio
+import gc
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from loadtest.journals import Timing, timing
+from muster.mesh import Mesh, all_journals
+from shared.adapters.sim_cluster import SimCluster
+from shared.adapters.sim_cluster_config import SimConfig
+from shared.adapters.snapshot_directory import DirectorySnapshots
+from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.machine.snapshots import SnapshotPolicy
+from shared.model.columns import split
+from shared.model.world import World
+
+POLL_S = 0.005
+
+
+@dataclass
+class Case:
+    """A world and how the mesh is set for it. `speed` 0 = everything arrives at once."""
+
+    world: World
+    placements: int = 1
+    speed: float = 0
+    config: dict[str, Any] = field(default_factory=dict)
+    time_limit_s: float = 300
+    snapshot_ms: int = 2_000
+    seed: int = 1
+
+
+@dataclass
+class Run:
+    """What one run came to. `cpu_s` of this process; `folder` holds the journals while it lives."""
+
+    pods: int
+    bound: int
+    timing: Timing
+    records: int
+    wall_s: float
+
+    @property
+    def pods_per_s(self) -> float:
+        """0 when the figure is void."""
+        return 0.0 if self.bound < self.pods else self.pods / max(self.timing.span_s, 0.001)
+
+
+def pods_of(world: World) -> int:
+    """How many pods the world brings."""
+    return sum(len(split(arrival.pods.uids)) for arrival in world.arrivals)
+
+
+async def play(case: Case, folder: Path) -> Run:
+    """Play a case on fresh journals in `folder`."""
+    log = SqliteLog(str(folder / "journals.db"), exclusive=True)
+    cluster = SimCluster(case.world, SimConfig(seed=case.seed, speed=case.speed))
+    mesh = Mesh(
+        bus_of=lambda _journal: SqliteBus(log),
+        store=DirectorySnapshots(folder / "snapshots"),
+        cluster=cluster,
+        placements=case.placements,
+        config=case.config,
+        policy=SnapshotPolicy(every_ms=case.snapshot_ms),
+    )
+    journals = all_journals(case.placements)
+    pods = pods_of(case.world)
+    serving = asyncio.create_task(mesh.serve(journals))
+    clock = asyncio.get_running_loop().time
+    try:
+        while len(mesh.owners()) < len(journals):
+            await _look(serving)
+        gc.freeze()
+        started_ms = time.time_ns() // 1_000_000
+        cluster.start()
+        began_s = clock()
+        while not _done(cluster, pods) and clock() - began_s < case.time_limit_s:
+            await _look(serving)
+        await asyncio.sleep(0.3)
+        wall_s = clock() - began_s
+    finally:
+        cluster.stop()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+    reader = SqliteBus(log)
+    told = await timing(reader, started_ms)
+    records = sum(owner.stats.records for owner in mesh.owners())
+    log.close()
+    return Run(pods, told.bound, told, records, wall_s)
+
+
+async def _look(serving: asyncio.Task[None]) -> None:
+    if serving.done():
+        serving.result()
+    await asyncio.sleep(POLL_S)
+
+
+def _done(cluster: SimCluster, pods: int) -> bool:
+    """A created and a bound line in the history for every pod."""
+    return len(cluster.history) >= 2 * pods
+
+
+def measure(case: Case) -> Run:
+    """One run in a temporary folder, on uvloop."""
+    import uvloop
+
+    with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
+        return uvloop.run(play(case, Path(folder)))
