@@ -13,11 +13,21 @@ import numpy as np
 from services.binding.core.config import Config
 from services.binding.core.state import NODE_LIVE, BindingState, Column, Eviction
 from services.binding.core.table import FACT, NAMED, NEEDED, BindTable
-from services.binding.transitions import Phase
+from services.binding.transitions import Evicting, Phase
 from shared.events.binding import BindingEvent
 from shared.model.columns import I64, join, pack, split, unpack
 
 COLUMNS = ("revisions", "effects", "nodes", "tries", "phases", "flags")
+
+
+class SavedEviction(msgspec.Struct, array_like=True):
+    """An eviction with its dicts as sorted pairs: canonical encoding takes no dicts by number."""
+
+    victims: list[int]
+    phases: list[tuple[int, Evicting]]
+    due: list[tuple[int, int]]
+    effects: list[tuple[int, int]]
+    tries: int
 
 
 class Saved(msgspec.Struct, kw_only=True):
@@ -38,7 +48,7 @@ class Saved(msgspec.Struct, kw_only=True):
     next_effect: int
     effects: list[tuple[int, int, BindingEvent]]
     reports: dict[str, tuple[bytes, bytes]]
-    evictions: list[tuple[int, Eviction]]
+    evictions: list[tuple[int, SavedEviction]]
     victims: list[tuple[int, int]]
     evict_reports: list[tuple[int, str, list[int]]]
     patches: list[tuple[int, str]]
@@ -74,7 +84,7 @@ def dump(state: BindingState) -> Any:
             end: (_joined(column.ids), _joined(column.nodes))
             for end, column in sorted(state.reports.items())
         },
-        evictions=sorted(state.evictions.items()),
+        evictions=[(ask, _saved(state.evictions[ask])) for ask in sorted(state.evictions)],
         victims=sorted(state.victims.items()),
         evict_reports=[(*key, state.evict_reports[key]) for key in sorted(state.evict_reports)],
         patches=sorted(state.patches.items()),
@@ -82,6 +92,16 @@ def dump(state: BindingState) -> Any:
         messages=sorted(state.messages.items()),
     )
     return msgspec.to_builtins(saved, builtin_types=(bytes,))
+
+
+def _saved(eviction: Eviction) -> SavedEviction:
+    return SavedEviction(
+        eviction.victims,
+        sorted(eviction.phases.items()),
+        sorted(eviction.due.items()),
+        sorted(eviction.effects.items()),
+        eviction.tries,
+    )
 
 
 def _columns(table: BindTable, rows: I64) -> dict[str, bytes]:
@@ -147,7 +167,10 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
             column.nodes.append(unpack(nodes))
             state.reports[end] = column
             state.has_reports = True
-    state.evictions = dict(saved.evictions)
+    state.evictions = {
+        ask: Eviction(e.victims, dict(e.phases), dict(e.due), dict(e.effects), e.tries)
+        for ask, e in saved.evictions
+    }
     state.victims = dict(saved.victims)
     state.evict_reports = {(ask, reason): ids for ask, reason, ids in saved.evict_reports}
     state.patches = dict(saved.patches)
