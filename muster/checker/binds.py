@@ -16,6 +16,9 @@ from shared.events.placement import Reserved
 from shared.model.answers import Answer
 from shared.model.columns import unpack
 
+UNASSIGNED = -1
+"""In an answer's `nodes`; any other value that is no node of the mesh means some other node."""
+
 
 @dataclass
 class Decision:
@@ -95,8 +98,8 @@ def _consume(books: Binds, event: Event, step: Step) -> None:
 
 def _answers(books: Binds, event: BindAnswers) -> None:
     kind, asked = books.effects.get(event.effect, ("", {}))
-    pods, codes = unpack(event.ids).tolist(), unpack(event.codes).tolist()
-    nodes = unpack(event.nodes).tolist() if event.nodes else [0] * len(pods)
+    pods, codes = unpack(event.ids).tolist(), list(event.codes)
+    nodes = unpack(event.nodes).tolist() if event.nodes else [UNASSIGNED] * len(pods)
     for pod, code, node in zip(pods, codes, nodes, strict=True):
         decision = books.open.get(pod)
         if decision is None or pod not in asked:
@@ -107,9 +110,9 @@ def _answers(books: Binds, event: BindAnswers) -> None:
             decision.unknown = True
         if code == Answer.DONE and kind == "bind" and asked[pod] == decision.node:
             decision.done = True
-        if code == Answer.DONE and kind == "read" and node > 0:
+        if code == Answer.DONE and kind in ("read", "fence") and node != UNASSIGNED:
             decision.read = node
-        if code == Answer.DONE and kind == "fence":
+        elif code == Answer.DONE and kind == "fence":
             decision.fenced = True
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from muster.checker import binds, gangs, ledger, preemptions, truth, waiting
+from muster.checker import binds, gangs, ledger, posts, preemptions, truth, waiting
 from muster.checker.books import Ledger
 from muster.checker.facts import Facts, gather
 from muster.checker.history import ClusterHistory
@@ -48,9 +48,12 @@ def check(
     placements: int,
     history: ClusterHistory,
     is_at_rest: bool,
+    epoch: int = 1,
+    landed_s: Mapping[str, Sequence[float]] | None = None,
 ) -> Report:
     """Judge one epoch. `names` maps stored journal names to plain ones; `is_at_rest` adds what
-    must hold once nothing is in flight. Journals must be whole (from position 0).
+    must hold once nothing is in flight; `landed_s` says when each record became readable, where
+    that is known. Journals must be whole (from position 0).
     """
     journals, problems = read_all(records, names)
     facts = gather(journals[INGEST])
@@ -64,10 +67,13 @@ def check(
             ledger.at_rest(shard)
         binds.at_rest(bound)
         gangs.at_rest(grouped)
-        problems += truth.check(bound, grouped, facts, history)
+        problems += truth.check(bound, grouped, facts, history, epoch)
         queue = waiting.replay(journals[QUEUEING])
         end = waiting.cluster_at_end(history, facts, _devices(shards))
-        problems += waiting.check(queue, facts, history, end)
+        problems += waiting.check(queue, facts, history, end, grouped.committed)
+    if landed_s is not None:
+        stored = next(stored for stored, plain in names.items() if plain == BINDING)
+        problems += posts.check(records[stored], landed_s[stored], facts, history, epoch)
     problems += [one for shard in shards for one in shard.problems]
     problems += bound.problems + grouped.problems + preempted.problems
     return Report(problems, journals, facts, bound, grouped, preempted, shards)

@@ -16,6 +16,7 @@ class Post:
     node: str
     revision: int
     way: str
+    epoch: int = 1
     landed_s: float | None = None
     answer: Answer | None = None
 
@@ -45,3 +46,12 @@ class ClusterHistory:
     binds: list[tuple[str, str, bool]] = field(default_factory=list)
     posts: list[Post] = field(default_factory=list)
     evicted: list[str] = field(default_factory=list)
+
+    def accepted(self, epoch: int) -> dict[str, str]:
+        """Uid -> node name of binds that the API accepted from one epoch's mesh; without a log of
+        requests, from the mesh at all.
+        """
+        if not self.posts:
+            return {uid: node for uid, node, ours in self.binds if ours}
+        done = [p for p in self.posts if p.answer is Answer.DONE and p.epoch == epoch]
+        return {post.uid: post.node for post in done}

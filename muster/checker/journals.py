@@ -80,6 +80,13 @@ def read_all(
     return found, problems
 
 
+def decode_events(payload: bytes, name: str, position: int) -> list[Event]:
+    """What one record decided, void or not."""
+    decoder = _decoders[service_of(name)]
+    slices = decode(payload, name, position).slices
+    return [event for part in slices for event in decoder.decode(part.body)]
+
+
 def _read(name: str, payloads: Sequence[bytes], problems: list[Problem]) -> Journal:
     journal = Journal(name)
     decoder = _decoders[service_of(name)]

@@ -10,11 +10,14 @@ from muster.checker.history import ClusterHistory
 from muster.checker.journals import Problem
 
 
-def check(binds: Binds, gangs: Gangs, facts: Facts, history: ClusterHistory) -> Iterator[Problem]:
+def check(
+    binds: Binds, gangs: Gangs, facts: Facts, history: ClusterHistory, epoch: int
+) -> Iterator[Problem]:
     """At rest, all of it must agree."""
+    accepted = history.accepted(epoch)
     yield from _once(history)
-    yield from _outcomes(binds, facts, history)
-    yield from _whole(gangs, binds, facts, history)
+    yield from _outcomes(binds, facts, history, accepted)
+    yield from _whole(gangs, binds, facts, history, accepted)
 
 
 def _once(history: ClusterHistory) -> Iterator[Problem]:
@@ -24,10 +27,11 @@ def _once(history: ClusterHistory) -> Iterator[Problem]:
             yield ("no-double-bind", f"{uid} was bound {times} times")
 
 
-def _outcomes(binds: Binds, facts: Facts, history: ClusterHistory) -> Iterator[Problem]:
+def _outcomes(
+    binds: Binds, facts: Facts, history: ClusterHistory, accepted: dict[str, str]
+) -> Iterator[Problem]:
     """What the API accepted from us is what the last decision says, and the other way round."""
     name_of = {node: value.name for node, value in facts.nodes.items()}
-    accepted = {uid: node for uid, node, ours in history.binds if ours}
     for uid, node in sorted(accepted.items()):
         pod = facts.id_of.get(uid, 0)
         settled = binds.settled.get(pod, [])
@@ -49,10 +53,11 @@ def _outcomes(binds: Binds, facts: Facts, history: ClusterHistory) -> Iterator[P
                 yield ("outcome-is-true", f"pod {pod}: journal says bound, cluster {truth.node!r}")
 
 
-def _whole(gangs: Gangs, binds: Binds, facts: Facts, history: ClusterHistory) -> Iterator[Problem]:
+def _whole(
+    gangs: Gangs, binds: Binds, facts: Facts, history: ClusterHistory, accepted: dict[str, str]
+) -> Iterator[Problem]:
     """No member of a gang has a node from us unless its gang was committed."""
-    ours = {uid for uid, _node, by_mesh in history.binds if by_mesh}
-    for uid in sorted(ours):
+    for uid in sorted(accepted):
         pod = facts.id_of.get(uid, 0)
         gang = facts.gang_of.get(pod, 0)
         if gang and gang not in gangs.committed:

@@ -5,7 +5,7 @@ Brute force looks only at the cluster at the end: every node, every pod that wai
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from muster.checker.facts import Facts
@@ -61,9 +61,11 @@ def _note(books: Waiting, event: Event) -> None:
         case Activated():
             _mark(books, event.ids, "active")
         case GangDispatched():
-            books.gang_message.pop(event.gang, None)
+            # What was said before stays true until something else is said: a gang that fails for
+            # the same reason again is not told of again.
             for part in event.members:
-                _mark(books, part.ids, "gang dispatched")
+                for pod in unpack(part.ids).tolist():
+                    books.last[pod] = "gang dispatched"
         case GangWaits():
             books.gang_message[event.gang] = event.message
         case _:
@@ -133,7 +135,11 @@ def cluster_at_end(history: ClusterHistory, facts: Facts, devices: dict[int, int
 
 
 def check(
-    books: Waiting, facts: Facts, history: ClusterHistory, cluster: Cluster
+    books: Waiting,
+    facts: Facts,
+    history: ClusterHistory,
+    cluster: Cluster,
+    committed: Container[int],
 ) -> Iterator[Problem]:
     """Every pod that the cluster still shows without a node has a reason, and a true one."""
     for uid, pod in history.pods.items():
@@ -143,7 +149,7 @@ def check(
         if row == 0:
             yield ("no-pod-lost", f"pod {pod.name}: never reached the world journal")
         elif pod.gang:
-            yield from _check_member(books, facts, history, cluster, row, pod)
+            yield from _check_member(books, facts, history, cluster, row, pod, committed)
         else:
             yield from _check_single(books, cluster, row, pod)
 
@@ -171,6 +177,7 @@ def _check_member(
     cluster: Cluster,
     row: int,
     pod: PodTruth,
+    committed: Container[int],
 ) -> Iterator[Problem]:
     gang = facts.gang_of.get(row, 0)
     group = facts.gangs.get(gang)
@@ -182,12 +189,11 @@ def _check_member(
     said = books.message.get(row, "") or books.gang_message.get(gang, "")
     if not said:
         yield ("no-pod-lost", f"gang member {row} ({pod.name}): waits unexplained, last {last}")
-    started = [p for p in members if p.node]
-    waiting = [p for p in free if not p.node]
-    specs = {p.spec for p in waiting}
-    if started:
+    needed = group.min_count - sum(1 for p in members if p.node)
+    specs = {p.spec for p in free if not p.node}
+    if gang in committed:
         room = cluster.room_for(pod)
         if room is not None:
             yield ("no-pod-lost", f"member {row} ({pod.name}) of a started gang fits {room}")
-    elif len(specs) == 1 and cluster.copies(pod) >= group.min_count:
+    elif len(specs) == 1 and cluster.copies(pod) >= needed:
         yield ("no-pod-lost", f"gang {gang} ({pod.gang}) fits, yet waits: {said}")

@@ -56,6 +56,7 @@ class SimLog:
     def __init__(self, rng: random.Random, refuses: bool, faults: BusFaults) -> None:
         self.rng, self.refuses, self.faults = rng, refuses, faults
         self.records: dict[str, list[bytes]] = {}
+        self.landed_s: dict[str, list[float]] = {}
         self.first: dict[JournalName, int] = {}
         self.seen: Counter[str] = Counter()
         self.clients: list[SimBus] = []
@@ -69,6 +70,7 @@ class SimLog:
         if held is None:
             split_journal(journal)
             held = self.records[journal] = []
+            self.landed_s[journal] = []
             self.first[journal] = 0
         return held
 
@@ -80,6 +82,7 @@ class SimLog:
             self.seen["stale-append-refused"] += 1
             raise WrongPosition(journal, expected, at, landed=False)
         held.append(payload)
+        self.landed_s[journal].append(asyncio.get_running_loop().time())
         for client in self.clients:
             client.arrived(journal)
         if at != expected:

@@ -90,9 +90,9 @@ class SimMesh:
     def _shell(self, journal: str, name: str) -> Shell:
         service = service_of(journal)
         if service == "ingest":
-            return IngestShell(SimNetwork(self.wire, f"{journal}-{name}"))
+            return IngestShell(SimNetwork(self.wire, f"{journal}-{name}", self.epoch))
         if service == "binding":
-            return BindingShell(SimNetwork(self.wire, f"{journal}-{name}"))
+            return BindingShell(SimNetwork(self.wire, f"{journal}-{name}", self.epoch))
         return QuietShell()
 
     def owner_of(self, journal: str) -> Process | None:

@@ -111,8 +111,8 @@ Answered = asyncio.Future[Any]
 class SimNetwork:
     """One process's connection: a Cluster."""
 
-    def __init__(self, wire: Wire, sender: str) -> None:
-        self.wire, self.sender = wire, sender
+    def __init__(self, wire: Wire, sender: str, epoch: int) -> None:
+        self.wire, self.sender, self.epoch = wire, sender, epoch
         self._loop = asyncio.get_running_loop()
         self._rtt_s = wire.rng.choice((0.001, 0.004, 0.01, 0.03))
 
@@ -146,8 +146,9 @@ class SimNetwork:
     async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
         """See Cluster.bind."""
         wire = self.wire
+        now_s = self._loop.time()
         posts = [
-            Post(self._loop.time(), self.sender, r.uid, r.node, r.revision, wire.way(r.uid).value)
+            Post(now_s, self.sender, r.uid, r.node, r.revision, wire.way(r.uid).value, self.epoch)
             for r in requests
         ]
         wire.posts.extend(posts)

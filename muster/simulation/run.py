@@ -28,9 +28,9 @@ from shared.machine.reset import ResetFailed, renamed, reset
 from shared.machine.runtime import Host
 from shared.ports.bus import AppendUnknown, BusUnavailable
 
-POLL_S = 1.0
-QUIET_S = 4.0
-RECHECK_S = 20.0
+POLL_S = 0.5
+QUIET_S = 1.5
+RECHECK_S = 8.0
 GRACE_MS = 300
 
 
@@ -152,7 +152,13 @@ class Run:
                 self.problems.append(("liveness", f"epoch {epoch}: journals were never claimed"))
                 continue
             self.report = check(
-                self.log.records, names, self.scenario.placements, history, is_at_rest and last
+                self.log.records,
+                names,
+                self.scenario.placements,
+                history,
+                is_at_rest and last,
+                epoch,
+                self.log.landed_s,
             )
             self.problems += self.report.problems
 
@@ -166,7 +172,7 @@ class Run:
         """Reset until it has worked, as an operator would."""
         mesh = self.mesh
         host = Host(SimClock(self.loop), "operator", lambda: reason, inline)
-        bus, cluster = SimBus(self.log), SimNetwork(self.wire, "operator")
+        bus, cluster = SimBus(self.log), SimNetwork(self.wire, "operator", 0)
         mesh.opening = True
         while True:
             try:

@@ -131,7 +131,7 @@ class Scenario:
 
 
 CONFIG: dict[str, Any] = {
-    "queueing": {"backoff_initial_ms": 200, "backoff_max_ms": 2_000},
+    "queueing": {"backoff_initial_ms": 200, "backoff_max_ms": 6_000},
 }
 
 

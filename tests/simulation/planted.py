@@ -9,7 +9,6 @@ import importlib.machinery
 import importlib.util
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -18,14 +17,19 @@ SEEDS_MAX = 50
 FOUND, MISSED, NOT_APPLIED = 0, 3, 4
 
 
-@dataclass(frozen=True)
+Edit = tuple[str, str]
+
+
 class Bug:
     """`edits` are (old, new) texts of one module; `first` are the seeds to begin with."""
 
-    name: str
-    module: str
-    edits: tuple[tuple[str, str], ...]
-    first: tuple[int, ...] = ()
+    def __init__(self, name: str, module: str, *edits: Edit, first: tuple[int, ...] = ()) -> None:
+        self.name, self.module, self.edits, self.first = name, module, edits, first
+
+
+def edit(old: str, new: str) -> Edit:
+    """Whole lines for whole lines: both texts begin and end with a line break that is not meant."""
+    return old.strip("\n"), new.strip("\n")
 
 
 def path_of(module: str) -> Path:

@@ -29,4 +29,4 @@ def test_there_are_enough_bugs_and_each_has_its_own_name() -> None:
 
 def test_a_patch_that_does_not_apply_is_an_error() -> None:
     with pytest.raises(ValueError, match="found 0 times"):
-        patched(Bug("nothing", "shared.machine.core", (("no such text", ""),)))
+        patched(Bug("nothing", "shared.machine.core", ("no such text", "")))

@@ -12,7 +12,7 @@ import pytest
 
 from muster.simulation import coverage
 from muster.simulation.run import simulate
-from muster.simulation.scenario import PAIRS, SERVICES, make_scenario
+from muster.simulation.scenario import NOT_APPLICABLE, PAIRS, SERVICES, make_scenario
 from shared.machine.crash import CrashPoint
 from tests.simulation import coverage_files
 
@@ -49,8 +49,8 @@ def test_every_seed_is_safe_and_comes_to_rest(chunk: int) -> None:
 
 
 def test_crash_table_names_every_service_and_point_or_says_why_not() -> None:
-    assert len(PAIRS) + len(coverage.NOT_APPLICABLE) == len(SERVICES) * len(CrashPoint)
-    assert all(coverage.NOT_APPLICABLE.values())
+    assert len(PAIRS) + len(NOT_APPLICABLE) == len(SERVICES) * len(CrashPoint)
+    assert all(NOT_APPLICABLE.values())
 
 
 def test_a_zero_in_the_coverage_table_is_seen() -> None:

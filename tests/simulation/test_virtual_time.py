@@ -7,7 +7,7 @@ import time
 import pytest
 
 from muster.simulation.bus import BusFaults, Fate, SimBus, SimLog
-from muster.simulation.virtual_time import SimClock, SimulationStuck, VirtualLoop
+from muster.simulation.virtual_time import SPINS_MAX, SimClock, SimulationStuck, VirtualLoop
 from shared.ports.bus import AppendUnknown, JournalName, WrongPosition
 
 JOURNAL = JournalName("ingest/0")
@@ -43,7 +43,7 @@ def test_waiting_for_nothing_is_called_stuck():
 
 def test_spinning_without_time_is_called_a_livelock():
     async def spin():
-        while True:
+        for _ in range(10 * SPINS_MAX):
             await asyncio.sleep(0)
 
     with pytest.raises(SimulationStuck, match="livelock"):
@@ -91,10 +91,11 @@ def test_readers_lag_differently_and_miss_nothing():
         writer, readers = SimBus(shared), [SimBus(shared) for _ in range(4)]
         at = [0] * len(readers)
         lengths = set()
+        taking = set()
 
         def follow(row):
             def notify():
-                asyncio.ensure_future(take(row))
+                taking.add(asyncio.ensure_future(take(row)))
 
             return notify
 

@@ -1,0 +1,49 @@
+"""Nothing is shown outside before its record is in the journal: every POST against its demand.
+
+Void records count here: a ghost may send what it has recorded, and only that.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from muster.checker.facts import Facts
+from muster.checker.history import ClusterHistory
+from muster.checker.journals import Problem, decode_events
+from shared.events.binding import BindsAsked
+from shared.model.columns import unpack
+from shared.model.ids import BINDING
+
+Demand = tuple[str, str, int]
+
+
+def check(
+    payloads: Sequence[bytes],
+    landed_s: Sequence[float],
+    facts: Facts,
+    history: ClusterHistory,
+    epoch: int,
+) -> Iterator[Problem]:
+    """Every bind that was sent had been demanded by a record that had landed."""
+    demanded = _demands(payloads, landed_s, facts)
+    for post in history.posts:
+        if post.epoch != epoch:
+            continue
+        at_s = demanded.get((post.uid, post.node, post.revision))
+        if at_s is None or at_s > post.sent_s:
+            text = f"{post.uid} to {post.node} r{post.revision} at {post.sent_s:.3f} s"
+            yield ("record-first", f"{text}: sent before its record, which landed at {at_s}")
+
+
+def _demands(
+    payloads: Sequence[bytes], landed_s: Sequence[float], facts: Facts
+) -> dict[Demand, float]:
+    found: dict[Demand, float] = {}
+    for position, payload in enumerate(payloads):
+        for event in decode_events(payload, BINDING, position):
+            if not isinstance(event, BindsAsked):
+                continue
+            columns = (unpack(c).tolist() for c in (event.ids, event.nodes, event.revisions))
+            for pod, node, revision in zip(*columns, strict=True):
+                name = facts.nodes[node].name if node in facts.nodes else ""
+                key = (facts.uid_of.get(pod, ""), name, revision)
+                found.setdefault(key, landed_s[position])
+    return found
