@@ -32,6 +32,7 @@ VICTIMS = (State.BOUND, State.ASSIGNED)
 
 _S = State
 _ALL = tuple(State)
+_LIVE = tuple(state for state in State if state != State.GONE)
 
 
 def _same(event: str, *states: State) -> dict[tuple[State, str], State]:
@@ -52,8 +53,8 @@ TRANSITIONS: dict[tuple[State, str], State] = {
     **_to("GangCommitted", _S.RESERVED, _S.HELD),
     **_same("GangReleased", *_ALL),
     **_to("GangReleased", _S.FREE, _S.HELD),
-    **_to("PodsAssigned", _S.ASSIGNED, *_ALL),
-    **_to("PodsAssignedUnknownNode", _S.STRAY, *_ALL),
+    **_to("PodsAssigned", _S.ASSIGNED, *_LIVE),
+    **_to("PodsAssignedUnknownNode", _S.STRAY, *_LIVE),
     **_to("PodsGone", _S.GONE, *_ALL),
     **_to("Forgotten", _S.FREE, _S.GONE),
     **_same("Bound", *_ALL),

@@ -108,6 +108,10 @@ def pods_assigned(state: PlacementState, event: PodsAssigned) -> None:
     ledger = state.ledger
     rows = ledger.rows(ids)
     kinds = ledger.kind[rows]
+    if (kinds == State.GONE).any():
+        # Ids are never used twice: whoever is gone stays gone.
+        live = kinds != State.GONE
+        ids, sigs, nodes, rows, kinds = ids[live], sigs[live], nodes[live], rows[live], kinds[live]
     charged = IS_CHARGED[kinds]
     same = charged & (ledger.node[rows] == nodes) & (ledger.sig[rows] == sigs)
     ledger.advance(rows[same], "PodsAssigned")

@@ -1,0 +1,192 @@
+"""Preemption in one shard: kube-scheduler's victims and reprieve; nominations that Filter keeps."""
+
+from shared.events.binding import Bound
+from shared.events.ingest import BudgetCovers, BudgetGone
+from shared.events.placement import (
+    CandidatesFound,
+    Nominated,
+    NominationLost,
+    NominationReady,
+    NominationStale,
+    Refused,
+)
+from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked, NominationCleared
+from shared.model.columns import pack, unpack
+from tests.unit.placement.shard import Shard, node, placed, refused, spec
+
+LOW, MID, HIGH, WHOLE = 1, 2, 3, 4
+
+
+def full(nodes: int = 1) -> Shard:
+    """Nodes of 4 cpu; signatures of 1, 2 and 3 cpu at priorities 0, 5, 10; a whole node at 10."""
+    shard = Shard().sig(LOW, spec()).sig(MID, spec(cpu=2_000, priority=5))
+    shard.sig(HIGH, spec(cpu=3_000, priority=10)).sig(WHOLE, spec(cpu=4_000, priority=10))
+    for number in range(1, nodes + 1):
+        shard.nodes(number, node(f"n{number}"))
+    return shard
+
+
+def dry_run(shard: Shard, sig: int, pod: int = 99, ask: int = 1, **more) -> CandidatesFound:
+    (found,) = shard.give(DryRunAsked(ask, pod, sig, **more)).run()
+    assert isinstance(found, CandidatesFound)
+    return found
+
+
+def victims(found: CandidatesFound) -> list[list[int]]:
+    return [unpack(candidate.victims).tolist() for candidate in found.candidates]
+
+
+def nominate(shard: Shard, found: CandidatesFound, sig: int):
+    best = found.candidates[0]
+    asked = NominateAsked(found.ask, found.pod, sig, 0, best.node, best.victims)
+    return shard.give(asked).run()
+
+
+def test_those_that_fit_again_are_put_back_most_important_first():
+    shard = full().assigned((1, LOW, 1), (2, LOW, 1), (3, MID, 1))
+    shard.state.now_ms = 5
+    found = dry_run(shard, MID)
+    assert victims(found) == [[1, 2]]
+    one = found.candidates[0]
+    assert (one.violations, one.highest, one.priority_sum) == (0, 0, 2 << 31)
+
+
+def test_the_younger_of_equals_goes():
+    shard = full()
+    for moment, pod in enumerate((4, 3, 2, 1)):
+        shard.state.now_ms = 100 + moment
+        shard.assigned((pod, LOW, 1))
+    found = dry_run(shard, MID)
+    assert victims(found) == [[2, 1]]
+    assert found.candidates[0].earliest_start_ms == 102
+
+
+def test_those_beyond_their_budget_are_put_back_first():
+    shard = full().assigned(*[(pod, LOW, 1) for pod in (1, 2, 3, 4)])
+    shard.give(BudgetCovers(8, pack([3, 4])))
+    found = dry_run(shard, MID, budgets=(BudgetLeft(8, 0),))
+    assert victims(found) == [[1, 2]]
+    assert found.candidates[0].violations == 0
+    found = dry_run(shard.reload(), HIGH, budgets=(BudgetLeft(8, 0),))
+    assert (victims(found), found.candidates[0].violations) == ([[1, 2, 4]], 1)
+    shard.give(BudgetGone(8))
+    assert dry_run(shard, HIGH).candidates[0].violations == 0
+
+
+def test_the_best_three_nodes_in_kube_schedulers_order():
+    shard = full(5)
+    shard.assigned((1, MID, 1), (2, MID, 1))  # highest victim priority 5
+    shard.assigned((3, LOW, 2), (4, LOW, 2), (5, LOW, 2), (6, LOW, 2))  # two victims at 0
+    shard.sig(5, spec(cpu=3_000)).assigned((7, 5, 3))  # one victim at 0
+    shard.assigned((8, HIGH, 4))  # nobody lower
+    shard.assigned((9, 5, 5)).give(BudgetCovers(8, pack([9])))  # one victim, beyond its budget
+    found = dry_run(shard, MID + 1)
+    assert [one.node for one in found.candidates] == [3, 2, 1]
+    assert found.nodes == 5
+
+
+def test_why_a_node_is_no_candidate():
+    shard = full(2).nodes(3, node("small", cpu=1_000)).nodes(4, node("off", unschedulable=True))
+    shard.assigned((1, HIGH, 1), (2, HIGH, 2), (3, LOW, 2), (4, LOW, 3))
+    found = dry_run(shard, MID)
+    assert not found.candidates
+    assert dict(found.reasons) == {
+        "No preemption victims found for incoming pod": 1,
+        "Insufficient cpu": 1,
+        "Preemption is not helpful for scheduling": 2,
+    }
+
+
+def test_reserved_pods_and_those_taken_by_others_are_not_chosen():
+    shard = full(2).dispatch(LOW, *range(1, 9))
+    where = dict(placed(shard.run()))
+    assert not dry_run(shard, MID).candidates
+    ours = [pod for pod in where if where[pod] == 1]
+    shard.give(Bound(pack(ours), pack([1] * 4)))
+    found = dry_run(shard, MID, taken=pack(ours[:1]))
+    (chosen,) = victims(found)
+    assert len(chosen) == 1
+    assert chosen[0] not in ours[:1]
+
+
+def test_a_refusal_says_whether_preemption_may_help():
+    shard = full().assigned((1, MID, 1), (2, MID, 1))
+    low, high = shard.dispatch(LOW, 3).run(), shard.dispatch(HIGH, 4).run()
+    assert isinstance(low[0], Refused)
+    assert isinstance(high[0], Refused)
+    assert (low[0].resolvable, low[0].preemptible) == (1, False)
+    assert (high[0].resolvable, high[0].preemptible) == (1, True)
+
+
+def nominated_shard() -> tuple[Shard, list[int]]:
+    shard = full().assigned(*[(pod, LOW, 1) for pod in (1, 2, 3, 4)])
+    found = dry_run(shard, MID)
+    (nominated,) = nominate(shard, found, MID)
+    assert isinstance(nominated, Nominated)
+    return shard, unpack(nominated.victims).tolist()
+
+
+def test_a_nomination_keeps_its_space_from_lower_pods_until_it_is_used():
+    shard, chosen = nominated_shard()
+    assert shard.gone(chosen[0]).run() == []
+    assert refused(shard.reload().dispatch(LOW, 50).run()) == [50]
+    events = shard.gone(chosen[1]).run()
+    assert NominationReady(0, 1, 99, 1) in events
+    assert refused(shard.reload().dispatch(LOW, 50).run()) == [50]
+    assert placed(shard.dispatch(MID, 99, urgent=True).run()) == [(99, 1)]
+    assert not shard.state.nominations
+
+
+def test_a_higher_pod_may_take_the_space_and_then_the_nomination_is_lost():
+    shard, _chosen = nominated_shard()
+    shard.gone(1, 2, 3, 4).run()
+    events = shard.dispatch(WHOLE, 60).run()
+    assert placed(events) == [(60, 1)]
+    assert events[-1] == NominationLost(0, 1, 99, "the nominated space is taken")
+
+
+def test_space_lost_to_a_fact_ends_the_nomination():
+    shard, chosen = nominated_shard()
+    shard.gone(*chosen)
+    shard.run()
+    events = shard.assigned((70, LOW, 1)).run()
+    assert events[0] == NominationLost(0, 1, 99, "the nominated space is taken")
+
+
+def test_the_node_or_the_pod_may_go():
+    shard, _chosen = nominated_shard()
+    events = shard.nodes_gone(1).run()
+    assert events == [NominationLost(0, 1, 99, "the nominated node is gone")]
+    shard, _chosen = nominated_shard()
+    events = shard.gone(99).run()
+    assert events == [NominationLost(0, 1, 99, "the nominated pod is gone")]
+
+
+def test_a_cleared_nomination_gives_the_space_back():
+    shard, chosen = nominated_shard()
+    shard.gone(*chosen)
+    shard.run()
+    assert refused(shard.dispatch(LOW, 50).run()) == [50]
+    shard.give(NominationCleared(1, 99, 0))
+    shard.run()
+    assert placed(shard.dispatch(LOW, 50).run()) == [(50, 1)]
+
+
+def test_a_victim_that_left_or_is_taken_makes_the_choice_stale():
+    shard = full().assigned(*[(pod, LOW, 1) for pod in (1, 2, 3, 4)])
+    found = dry_run(shard, MID)
+    shard.gone(int(unpack(found.candidates[0].victims)[0]))
+    assert nominate(shard, found, MID) == [NominationStale(0, 1, 99)]
+    shard, _chosen = nominated_shard()
+    again = NominateAsked(2, 98, MID, 0, 1, pack(_chosen))
+    assert shard.give(again).run() == [NominationStale(0, 2, 98)]
+
+
+def test_two_nominations_share_a_node_but_no_victims():
+    shard, chosen = nominated_shard()
+    found = dry_run(shard, MID, pod=98, ask=2)
+    (others,) = victims(found)
+    assert set(others).isdisjoint(chosen)
+    (event,) = nominate(shard, found, MID)
+    assert isinstance(event, Nominated)
+    assert not dry_run(shard, MID, pod=97, ask=3).candidates
