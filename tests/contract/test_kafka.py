@@ -7,6 +7,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from shared.adapters.kafka_bus import KafkaBus
+from shared.adapters.kafka_bus_reader import STALL_CHECK_S
 from shared.adapters.kafka_bus_settings import KafkaSettings
 from shared.adapters.kafka_bus_topics import ensure_topics, topic_settings
 from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, journal_name
@@ -159,7 +160,9 @@ async def test_a_reader_that_stands_still_holds_the_memory_bounded(store: KafkaS
     assert feed.paused
     assert feed.size_bytes < 30 << 20
     position = 0
-    while batch := await reader.read(JOURNAL, position):
-        position = batch[-1][0] + 1
-        assert all(payload == piece for _, payload in batch)
+    # Sooner than the search for stuck consumers would help.
+    async with asyncio.timeout(STALL_CHECK_S):
+        while batch := await reader.read(JOURNAL, position):
+            position = batch[-1][0] + 1
+            assert all(payload == piece for _, payload in batch)
     assert position == 40
