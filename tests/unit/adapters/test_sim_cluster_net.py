@@ -1,0 +1,103 @@
+"""The simulated cluster seen from another process: same answers, and honest ones when it fails."""
+
+import asyncio
+
+import pytest
+
+from shared.adapters.sim_cluster import SimCluster
+from shared.adapters.sim_cluster_client import SimClusterClient
+from shared.adapters.sim_cluster_config import SimConfig
+from shared.adapters.sim_cluster_server import SimClusterServer, split_address
+from shared.model.answers import Answer
+from shared.ports.cluster import BindRequest, Gone
+from tests.unit.adapters.test_sim_cluster import request, started
+
+
+@pytest.fixture(params=["tcp", "unix"])
+def address(request, tmp_path) -> str:
+    return "127.0.0.1:0" if request.param == "tcp" else f"unix:{tmp_path}/cluster"
+
+
+class Served:
+    """A cluster, its server and a client."""
+
+    def __init__(self, cluster: SimCluster, address: str) -> None:
+        self.cluster, self.address = cluster, address
+
+    async def __aenter__(self) -> "Served":
+        self.server = SimClusterServer(self.cluster)
+        self.address = await self.server.start(self.address)
+        self.client = SimClusterClient(self.address)
+        return self
+
+    async def __aexit__(self, *_error) -> None:
+        await self.client.close()
+        await self.server.stop()
+
+
+async def test_every_method_answers_as_in_memory(address):
+    async with Served(started("a", "b"), address) as served:
+        cluster, client = served.cluster, served.client
+        assert await client.identity() == await cluster.identity()
+        assert await client.list_all("nodes") == await cluster.list_all("nodes")
+        bind = request(cluster, "a")
+        (bound,) = await client.bind([bind])
+        assert bound.answer is Answer.DONE
+        assert await client.read(["uid-a", "uid-x"]) == await cluster.read(["uid-a", "uid-x"])
+        (touched,) = await client.touch(["uid-b"], ["why"])
+        assert touched.revision == cluster.pods["uid-b"].revision
+        assert await client.evict(["uid-b", "uid-x"]) == [Answer.DONE, Answer.GONE]
+        assert await client.list_all("pods") == await cluster.list_all("pods")
+
+
+async def test_a_watch_streams_and_says_gone(address):
+    async with Served(started("a"), address) as served:
+        watch = served.client.watch(0)
+        first = await anext(watch)
+        assert first.revision == served.cluster.revision
+        await served.cluster.touch(["uid-a"], [""])
+        assert (await anext(watch)).revision == served.cluster.revision
+        served.cluster.break_watches()
+        with pytest.raises(ConnectionError):
+            await anext(watch)
+        served.cluster.forget_history()
+        with pytest.raises(Gone):
+            await anext(served.client.watch(0))
+
+
+async def test_a_lost_connection_leaves_binds_unknown_and_they_may_land(address):
+    cluster = started("a", config=SimConfig(latency_ms=40))
+    async with Served(cluster, address) as served:
+        binding = asyncio.ensure_future(served.client.bind([request(cluster, "a")]))
+        await asyncio.sleep(0.01)
+        for writer in list(served.server._writers):
+            writer.close()
+        assert (await binding)[0].answer is Answer.UNKNOWN
+        await asyncio.sleep(0.05)
+        assert cluster.pods["uid-a"].node == "node-1"
+        (read,) = await served.client.read(["uid-a"])
+        assert read.node == "node-1", "the client connects anew"
+
+
+async def test_what_cannot_be_sent_is_busy_not_unknown():
+    client = SimClusterClient("127.0.0.1:1")
+    (read,) = await client.bind([BindRequest("u", "default", "p", "n", 1)])
+    assert read.answer is Answer.BUSY
+    assert (await client.touch(["u"], [""]))[0].answer is Answer.BUSY
+    assert await client.evict(["u"]) == [Answer.BUSY]
+    assert (await client.read(["u"]))[0].answer is Answer.UNKNOWN
+    with pytest.raises(ConnectionError):
+        await client.identity()
+
+
+async def test_silence_is_unknown():
+    cluster = started("a", config=SimConfig(latency_ms=10_000))
+    async with Served(cluster, "127.0.0.1:0") as served:
+        client = SimClusterClient(served.address, timeout_s=0.02)
+        assert (await client.bind([request(cluster, "a")]))[0].answer is Answer.UNKNOWN
+        await client.close()
+
+
+def test_a_wrong_address_is_named():
+    with pytest.raises(ValueError, match="must be host:port"):
+        split_address("nowhere")
