@@ -8,21 +8,21 @@ def due_ms(state: PlacementState) -> int | None:
     """Now when the node count changed or a free amount moved by more than a share of the shard;
     when it was quiet for long enough if it differs at all; never when it is what was said last.
     """
-    free, said = state.free(), state.digest
-    if free == said:
-        return None
-    if free[0] != said[0] or _moved(state, free, said):
+    have, used, said = state.capacity, state.used, state.digest
+    share = state.config.digest_share
+    cpu = abs(max(0, have.cpu_milli - used.cpu_milli) - said[1])
+    memory = abs(max(0, have.memory_bytes - used.memory_bytes) - said[2])
+    gpu = abs(max(0, have.gpu_milli - used.gpu_milli) - said[3])
+    if (
+        cpu * share > have.cpu_milli
+        or memory * share > have.memory_bytes
+        or gpu * share > have.gpu_milli
+        or len(state.nodes) != said[0]
+    ):
         return state.now_ms
-    return max(state.now_ms, state.digest_ms + state.config.digest_quiet_ms)
-
-
-def _moved(state: PlacementState, free: tuple[int, ...], said: tuple[int, ...]) -> bool:
-    have, share = state.capacity, state.config.digest_share
-    return (
-        abs(free[1] - said[1]) * share > have.cpu_milli
-        or abs(free[2] - said[2]) * share > have.memory_bytes
-        or abs(free[3] - said[3]) * share > have.gpu_milli
-    )
+    if cpu or memory or gpu:
+        return max(state.now_ms, state.digest_ms + state.config.digest_quiet_ms)
+    return None
 
 
 def shard_digest(state: PlacementState) -> ShardDigest:

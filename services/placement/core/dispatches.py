@@ -19,22 +19,21 @@ from shared.events.queueing import Dispatched
 from shared.framework.layout import FREE
 from shared.model.columns import I64, unpack
 
-NOBODY = np.zeros(0, np.int8)
-
 
 def dispatched(state: PlacementState, event: Dispatched) -> None:
     """Queue the pods; leave out those that are placed or gone, defer those that are still held."""
     if event.shard != state.shard:
         return
     ids = unpack(event.ids)
+    ledger = state.ledger
     if len(ids) == 1:
-        row = state.ledger.row(int(ids[0]))
-        state_before = state.ledger.advance_one(row, "Dispatched")
-        before = np.array([state_before], np.int8) if state_before else NOBODY
+        kind = ledger.advance_one(ledger.row(int(ids[0])), "Dispatched")
+        if kind:
+            ids = _placeable(state, event, ids, np.array([kind], np.int8))
     else:
-        before = state.ledger.advance(state.ledger.rows(ids), "Dispatched")
-    if before.any():
-        ids = _placeable(state, event, ids, before)
+        before = ledger.advance(ledger.rows(ids), "Dispatched")
+        if before.any():
+            ids = _placeable(state, event, ids, before)
     _queue(state, event.attempt, event.sig, event.urgent, ids)
 
 
@@ -115,12 +114,12 @@ def _reserved_one(state: PlacementState, event: Reserved, pod: int, node: int) -
     ledger, table = state.ledger, state.table
     row = ledger.row(pod)
     ledger.advance_one(row, "Reserved")
-    mask = int.from_bytes(event.devices, "little")
-    put_one(state, row, event.sig, node, mask)
+    put_one(state, row, event.sig, node, int.from_bytes(event.devices, "little"))
     at = table.row_of(node)
     assert at is not None
+    free = table.cols[:, at].tolist()
     for column, _amount in state.sigs[event.sig].filter_delta:
-        assert table.cols[column, at] >= 0.0, over_story(state, at)
+        assert free[column] >= 0.0, over_story(state, at)
     if state.nominated:
         nominations.drop_of_pod(state, pod)
 
