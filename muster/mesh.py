@@ -9,7 +9,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.binding.core import BindingCore
@@ -92,13 +92,7 @@ class Mesh:
         """A member for one journal; its owners get fresh memory each term."""
         bus = self.bus_of(journal)
         host = self.host or Host(WallClock(), self.owner, lambda: uuid.uuid4().hex)
-        policy = SnapshotPolicy(
-            self.policy.every_records,
-            self.policy.every_ms,
-            self.policy.keep,
-            self.policy.cut,
-            readers_of(journal, self.placements),
-        )
+        policy = replace(self.policy, readers=readers_of(journal, self.placements))
 
         def make_owner() -> Owner[Any]:
             core = make_core(journal, self.placements)

@@ -37,7 +37,9 @@ from shared.ports.snapshots import SnapshotStore
 
 HEARTBEAT_MS = 1_000
 JUMP_MS_MAX = 2_000
-READ_BYTES_MAX = 1 << 20
+READ_BYTES_MAX = 256 << 10
+"""Read from one journal in one turn; short turns keep the services of one process in step."""
+OFFERS_PER_TURN = 256
 OFFERS_MAX = 4_096
 RECORD_FORMAT_VERSION = 1
 
@@ -258,8 +260,7 @@ class Owner(Generic[S]):
         probe = self.host.probe
         probe(CrashPoint.BEFORE_CONSUME)
         inputs = await self._gather()
-        received = tuple(self._offers)
-        self._offers.clear()
+        received = self._received()
         now_ms = self._now_ms()
         begin_step(self.state, now_ms)
         count = apply_inputs(self.core, self.state, inputs)
@@ -279,6 +280,16 @@ class Owner(Generic[S]):
             await self._record(now_ms, received, events)
             self._start_effects()
             await self._snapshot()
+
+    def _received(self) -> tuple[Event, ...]:
+        """The oldest offers, as many as fit a short turn."""
+        offers = self._offers
+        if len(offers) > OFFERS_PER_TURN:
+            self._wake.set()
+            return tuple(offers.popleft() for _ in range(OFFERS_PER_TURN))
+        received = tuple(offers)
+        offers.clear()
+        return received
 
     async def _gather(self) -> list[tuple[Consumed, list[tuple[int, Record]]]]:
         """What each source journal has for us, in the fixed order of sources; journals that told
