@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muster.mesh import make_core, readers_of
 from muster.simulation.bus import SimBus, SimLog
@@ -81,11 +81,8 @@ class SimMesh:
         return process
 
     def _policy(self, journal: str) -> SnapshotPolicy:
-        policy = self.scenario.policy
         readers = readers_of(journal, self.scenario.placements)
-        return SnapshotPolicy(
-            policy.every_records, policy.every_ms, policy.keep, policy.cut, readers
-        )
+        return replace(self.scenario.policy, readers=readers)
 
     def _shell(self, journal: str, name: str) -> Shell:
         service = service_of(journal)

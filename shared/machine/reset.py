@@ -94,6 +94,14 @@ class EpochStore:
         named = renamed(meta.journal, self._epoch)
         self._store.save(msgspec.structs.replace(meta, journal=named), body)
 
+    def journals(self) -> list[str]:
+        plain = self._store.journals()
+        if self._epoch <= 1:
+            return [name for name in plain if "-e" not in name.partition("/")[0]]
+        suffix = f"-e{self._epoch}"
+        cut = [(name.partition("/")[0], name.partition("/")[2]) for name in plain]
+        return [f"{s[: -len(suffix)]}/{p}" for s, p in cut if s.endswith(suffix)]
+
     def list(self, journal: str) -> list[SnapshotMeta]:
         found = self._store.list(renamed(journal, self._epoch))
         return [msgspec.structs.replace(meta, journal=journal) for meta in found]
@@ -103,14 +111,6 @@ class EpochStore:
 
     def drop(self, journal: str, below: int) -> None:
         self._store.drop(renamed(journal, self._epoch), below)
-
-    def journals(self) -> Sequence[str]:
-        plain = self._store.journals()
-        if self._epoch <= 1:
-            return [name for name in plain if "-e" not in name.partition("/")[0]]
-        suffix = f"-e{self._epoch}"
-        cut = [(name.partition("/")[0], name.partition("/")[2]) for name in plain]
-        return [f"{s[: -len(suffix)]}/{p}" for s, p in cut if s.endswith(suffix)]
 
 
 async def epochs(bus: Bus) -> list[Epoch]:
