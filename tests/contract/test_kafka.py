@@ -155,8 +155,12 @@ async def test_a_reader_that_stands_still_holds_the_memory_bounded(store: KafkaS
     for position in range(40):
         await writer.append(JOURNAL, position, piece)
     await told.wait()
-    await asyncio.sleep(0.5)
     feed = reader._reader.feed(JOURNAL, 0)
+    for _ in range(1_000):
+        if feed.paused:
+            break
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)  # time for what must not come
     assert feed.paused
     assert feed.size_bytes < 30 << 20
     position = 0

@@ -1,9 +1,11 @@
 """What the reader makes of the records that its consumer hands it."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import OffsetOutOfRangeError
 
 from shared.adapters.bus_watches import Watches
 from shared.adapters.kafka_bus_feed import Feed
@@ -15,12 +17,12 @@ JOURNAL = journal_name("ingest", 0)
 PARTITION = TopicPartition("muster.ingest", 0)
 
 
-async def no_bounds(journal: JournalName) -> tuple[int, int]:
-    raise AssertionError("nobody should ask")
+async def bounds(journal: JournalName) -> tuple[int, int]:
+    return 2, 6
 
 
 def reader_at(start: int) -> tuple[KafkaReader, Feed]:
-    reader = KafkaReader(KafkaSettings(bootstrap="nowhere:1"), "test", Watches(), no_bounds)
+    reader = KafkaReader(KafkaSettings(bootstrap="nowhere:1"), "test", Watches(), bounds)
     feed = reader._feeds[PARTITION] = Feed(JOURNAL, start)
     return reader, feed
 
@@ -42,3 +44,25 @@ async def test_a_hole_stops_the_reader_loudly():
     assert feed.take(5, 1 << 20) == [(5, b"5")]
     with pytest.raises(BusCorrupt, match="journal ingest/0: position 6 is missing"):
         await reader.read(JOURNAL, 6, 1 << 20)
+
+
+@pytest.mark.parametrize(("start", "moved_to"), [(9, 6), (1, 2), (4, 4)])
+async def test_a_window_out_of_range_goes_where_records_are_instead_of_asking_for_ever(
+    start: int, moved_to: int
+):
+    reader, feed = reader_at(start)
+    calls: list[int] = []
+    reader._watches.add(JOURNAL, start, lambda: calls.append(1), end=0)
+    await reader._out_of_range(OffsetOutOfRangeError({PARTITION: start}))
+    await asyncio.sleep(0)
+    assert feed.next == moved_to
+    assert feed.error is None
+    assert calls == [1]  # who waits there finds out by reading
+
+
+async def test_a_window_past_the_end_that_was_there_before_is_a_loss():
+    reader, feed = reader_at(9)
+    feed.caught_up = True
+    await reader._out_of_range(OffsetOutOfRangeError({PARTITION: 9}))
+    with pytest.raises(BusCorrupt, match="journal ingest/0: ends at 6, but went up to 9 before"):
+        await reader.read(JOURNAL, 9, 1 << 20)
