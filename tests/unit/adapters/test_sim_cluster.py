@@ -145,6 +145,7 @@ async def test_lists_show_nodes_and_assignments():
     (nodes,) = (await cluster.list_all("nodes")).events
     assert isinstance(nodes, NodesSeen)
     (listed,) = (await cluster.list_all("pods")).events
+    assert isinstance(listed, PodsSeen)
     assert (split(listed.uids), split(listed.nodes)) == (["uid-a", "uid-b"], ["-", "node-2"])
     assert (await cluster.list_all("gangs")).events == ()
 
@@ -176,7 +177,7 @@ async def test_an_eviction_counts_in_the_budget_and_deletes_after_the_grace():
     ],
 )
 async def test_failures_are_as_configured(fault, answer, lands):
-    cluster = started("a", config=SimConfig(**{fault: 1.0}))
+    cluster = started("a", config=parse_sim_config({fault: 1.0}))
     assert await answer_to(cluster, request(cluster, "a")) is answer
     assert bool(cluster.pods["uid-a"].node) is lands
 

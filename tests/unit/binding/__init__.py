@@ -1,0 +1,1 @@
+"""Binding's core and shell."""

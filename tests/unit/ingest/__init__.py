@@ -1,0 +1,1 @@
+"""Ingest's core and shell."""
