@@ -318,3 +318,81 @@ def test_a_table_is_the_same_whatever_the_order_of_its_making(world, script, ran
         theirs = Kernel().place(twin, twin_sig, 9)
         assert [part.tolist() for part in mine[:3]] == [part.tolist() for part in theirs[:3]]
         assert mine[3:] == theirs[3:]
+
+
+def nominated_hosts(world: World, held: dict[int, list[tuple[int, int]]]) -> dict[int, list[Host]]:
+    """The hosts with nominated pods on them, as they are now."""
+    out = {}
+    for node_id, pods in held.items():
+        host = world.hosts[node_id]
+        full = Host(node_id, host.node, list(host.pods))
+        full.pods += [(world.specs[which], devices(mask)) for which, mask in pods]
+        out[node_id] = [full]
+    return out
+
+
+@given(worlds(), st.integers(1, 10), st.integers(0, 2), st.integers(0, 2), switches)
+@settings(max_examples=120)
+def test_safety_nominated_pods_count_in_filter_and_not_in_score(world, k, first, second, switch):
+    kernel, held = Kernel(), {}
+    nominated = world.sigs[first % len(world.sigs)]
+    which = second % len(world.sigs)
+    # Every other node gets a nomination of the first signature, if it fits there.
+    for node_id in sorted(world.hosts)[::2]:
+        node = OneNode(world.table, world.table.row_of(node_id))
+        if node.fits(nominated):
+            held[node_id] = [(first % len(world.sigs), node.pick_devices(nominated))]
+    seen = {n: [(world.sigs[w], mask) for w, mask in pods] for n, pods in held.items()}
+    with switched(*switch):
+        picks = kernel.place(world.table, world.sigs[which], k, seen)
+        one = kernel.place_naive(world.table, world.sigs[which], seen)
+    answers = []
+    for _ in range(k):
+        hosts = list(world.hosts.values())
+        spec = world.specs[which]
+        answer = single_cycle(SEED, spec, hosts, nominated_hosts(world, held))
+        if answer is None:
+            break
+        world.hosts[answer.node_id].pods.append((spec, answer.devices))
+        answers.append(answer)
+    assert_same(world.table, picks, answers)
+    assert_same(world.table, one, answers[:1])
+
+
+def ledger(table: NodeTable) -> tuple:
+    arrays = (table.cols, table.allocatable, table.gpu_free, table.generation, table.ids)
+    used = [dict(table.ports.used(node_id)) for node_id in table.ids.tolist()]
+    return [array.tobytes() for array in arrays], used, table.changes.position
+
+
+@given(worlds(), steps, st.integers(0, 2), st.integers(1, 12))
+@settings(max_examples=60)
+def test_safety_placing_and_trials_leave_the_table_as_it_was(world, script, which, k):
+    kernel = Kernel()
+    for kind, first, second in script:
+        play(world, kernel, kind, first, second)
+    before = ledger(world.table)
+    trial = world.table.trial()
+    for sig in [world.sigs[which % len(world.sigs)], *world.sigs]:
+        picks = kernel.place(trial, sig, k)
+        trial.charge(sig, picks.rows, picks.masks)
+        kernel.reasons(trial, sig)
+    assert ledger(world.table) == before
+    # What the trial answered is what the table answers once it is charged the same.
+    for sig in [world.sigs[which % len(world.sigs)], *world.sigs]:
+        picks = kernel.place(world.table, sig, k)
+        world.table.charge(sig, picks.rows, picks.masks)
+    assert ledger(trial)[0][:3] == ledger(world.table)[0][:3]
+
+
+@given(st.lists(nodes(0), min_size=1, max_size=3), specs(), st.integers(100, 400))
+@settings(max_examples=12)
+def test_safety_wide_levels_equal_single_cycles_of_the_oracle(kinds, spec, k):
+    hosts = []
+    for number in range(150):
+        kind = kinds[number % len(kinds)]
+        fields = {name: getattr(kind, name) for name in Node.__struct_fields__}
+        hosts.append(Node(**{**fields, "uid": f"uid-{number}", "name": f"n{number}"}))
+    world = World(hosts, [spec])
+    picks = Kernel().place(world.table, world.sigs[0], k)
+    assert_same(world.table, picks, world.expected(0, k))

@@ -1,0 +1,1 @@
+"""The placement framework: table, signatures, ledgers, kernel."""

@@ -1,0 +1,1 @@
+"""One file per plugin: rules, messages, golden scores."""
