@@ -1,0 +1,187 @@
+"""Binding's shell against the simulated cluster: every fault ends in the definite truth."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from services.binding.service import BindingShell
+from shared.adapters.sim_cluster import SimCluster
+from shared.adapters.sim_cluster_config import SimConfig
+from shared.events.base import Configured, Event
+from shared.events.binding import Bound, Evicted, EvictionsAsked
+from shared.events.ingest import NodesSet, PodsNamed
+from shared.events.observed import PodsSeen
+from shared.events.preemption import EvictAsked
+from shared.events.queueing import Parked
+from shared.model.columns import join, pack, unpack
+from shared.model.objects import Node, PodSpec
+from shared.model.world import Arrival, World
+from shared.testing.steps import Steps
+from tests.unit.binding.world import binding, reserved
+
+NODES = (Node(uid="n1", name="node-1"), Node(uid="n2", name="node-2"))
+
+
+class Owner:
+    """Steps a core over what its shell offers, in real time; effects start after each step."""
+
+    def __init__(self, cluster: SimCluster, steps: Any) -> None:
+        self.steps, self.cluster = steps, cluster
+        self.waiting: list[Event] = []
+        self.decided: list[Any] = []
+        self.started = 0
+        self.shell = BindingShell(cluster)
+        self.shell.start(self)
+
+    @property
+    def state(self) -> Any:
+        return self.steps.state
+
+    @property
+    def offers(self) -> int:
+        return len(self.waiting)
+
+    def offer(self, event: Event) -> None:
+        self.waiting.append(event)
+
+    def turn(self, *inputs: Event) -> None:
+        waiting, self.waiting = self.waiting, []
+        now_ms = int(asyncio.get_running_loop().time() * 1_000)
+        self.decided += self.steps.when(*waiting, *inputs, at_ms=now_ms)
+        for number, effect in list(self.steps.core.effects(self.state).items()):
+            if number > self.started:
+                self.started = number
+                self.shell.effect(number, effect)
+
+    async def settle(self) -> None:
+        async with asyncio.timeout(5):
+            while self.state.open or self.waiting or self.state.evictions:
+                self.turn()
+                await asyncio.sleep(0.001)
+
+    def all_ids(self, kind: type) -> list[int]:
+        found = [unpack(event.ids).tolist() for event in self.decided if type(event) is kind]
+        return [pod for ids in found for pod in ids]
+
+
+def owner_of(count: int, **config) -> Owner:
+    uids = [f"uid-{i}" for i in range(1, count + 1)]
+    names = [f"pod-{i}" for i in range(1, count + 1)]
+    arrival = Arrival(at_ms=0, pods=PodsSeen(PodSpec(), join(uids), join(names), b""))
+    cluster = SimCluster(World(name="w", nodes=NODES, arrivals=(arrival,)), SimConfig(**config))
+    cluster.start()
+    steps = binding(repeat_initial_ms=5, repeat_max_ms=20)
+    ids = pack(range(1, count + 1))
+    revisions = pack([cluster.pods[uid].revision for uid in uids])
+    steps.given(
+        NodesSet(0, pack([1, 2]), NODES), PodsNamed(ids, join(uids), join(names), revisions)
+    )
+    return Owner(cluster, steps)
+
+
+async def test_a_column_is_bound_and_told():
+    owner = owner_of(3_000)
+    owner.turn(reserved({i: 1 + i % 2 for i in range(1, 3_001)}))
+    await owner.settle()
+    assert sorted(owner.all_ids(Bound)) == list(range(1, 3_001))
+    for i in range(1, 3_001):
+        assert owner.cluster.pods[f"uid-{i}"].node == f"node-{1 + i % 2}"
+    binds = [h.uid for h in owner.cluster.history if h.kind == "bind"]
+    assert binds == [f"uid-{i}" for i in range(1, 3_001)], "in the order of decision"
+    await owner.shell.stop()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {"lost_response": 0.5},
+        {"lost_request": 0.5},
+        {"late": 0.5, "late_ms": 20},
+        {"refused": 0.3, "busy": 0.3},
+        {"foreign": 0.4, "foreign_ms": 5, "lost_response": 0.3, "late": 0.3, "latency_ms": 4},
+    ],
+    ids="+".join,
+)
+async def test_every_outcome_told_is_true(faults, seed):
+    owner = owner_of(30, seed=seed, **faults)
+    want = {i: 1 + i % 2 for i in range(1, 31)}
+    owner.turn(reserved(want))
+    await owner.settle()
+    await asyncio.sleep(0.025)
+    await owner.shell.stop()
+    shown = {i: owner.cluster.pods[f"uid-{i}"].node for i in want}
+    for pod in owner.all_ids(Bound):
+        assert shown[pod] == f"node-{want[pod]}"
+    failed = [
+        (e.reason, pod)
+        for e in owner.decided
+        if hasattr(e, "reason")
+        for pod in unpack(e.ids).tolist()
+    ]
+    for reason, pod in failed:
+        assert shown[pod] != f"node-{want[pod]}" or reason == "foreign"
+        assert (shown[pod] == "") is (reason == "abandoned")
+    told = owner.all_ids(Bound) + [pod for _reason, pod in failed]
+    assert sorted(told) == sorted(want)
+
+
+async def test_a_later_owner_sends_open_effects_again():
+    owner = owner_of(4, latency_ms=50)
+    owner.turn(reserved({1: 1, 2: 2, 3: 1, 4: 2}))
+    await asyncio.sleep(0.005)
+    await owner.shell.stop()
+    owner.steps.reload()
+    owner.steps.given(Configured({"binding": {"repeat_initial_ms": 5, "repeat_max_ms": 20}}))
+    second = Owner(owner.cluster, owner.steps)
+    await second.settle()
+    assert sorted(second.all_ids(Bound)) == [1, 2, 3, 4]
+    assert owner.waiting == [], "the first owner offers nothing after stop"
+    await second.shell.stop()
+
+
+async def test_evictions_reach_the_cluster():
+    owner = owner_of(3, grace_ms=1_000)
+    owner.turn(EvictAsked(7, 99, 1, pack([1, 2, 3])))
+    await owner.settle()
+    assert sorted(owner.all_ids(Evicted)) == [1, 2, 3]
+    asks = [unpack(e.ids).tolist() for e in owner.decided if isinstance(e, EvictionsAsked)]
+    assert asks == [[1, 2], [3]]
+    assert all(owner.cluster.pods[f"uid-{i}"].deleting for i in (1, 2, 3))
+    await owner.shell.stop()
+
+
+async def test_parked_messages_reach_the_cluster():
+    owner = owner_of(2)
+    owner.steps.given(Configured({"binding": {"status_patches": True}}))
+    owner.turn(Parked(1, pack([1]), "0/2 nodes are available"))
+    async with asyncio.timeout(2):
+        while owner.steps.core.effects(owner.state):
+            await asyncio.sleep(0.001)
+            owner.turn()
+    assert owner.cluster.history[-1].detail == "0/2 nodes are available"
+    assert int(owner.state.table.revisions[0]) == owner.cluster.pods["uid-1"].revision
+    await owner.shell.stop()
+
+
+async def test_an_unreachable_cluster_is_unknown_not_failed():
+    owner = owner_of(2)
+
+    async def unreachable(_requests: Any) -> Any:
+        raise ConnectionResetError("reset by peer")
+
+    fine, owner.cluster.bind = owner.cluster.bind, unreachable  # type: ignore[method-assign]
+    owner.turn(reserved({1: 1, 2: 2}))
+    await asyncio.sleep(0.005)
+    owner.turn()
+    assert owner.decided[-1:]
+    assert not owner.all_ids(Bound)
+    owner.cluster.bind = fine  # type: ignore[method-assign]
+    await owner.settle()
+    assert sorted(owner.all_ids(Bound)) == [1, 2]
+    await owner.shell.stop()
+
+
+def test_steps_are_driven_as_elsewhere():
+    assert isinstance(binding(), Steps)

@@ -1,0 +1,240 @@
+"""Ingest's shell against the simulated cluster: first lists, resumed watches, Gone, doubts."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from services.ingest.core import IngestCore
+from services.ingest.grouping import grouped
+from services.ingest.service import IngestShell
+from shared.adapters.sim_cluster import SimCluster
+from shared.adapters.sim_cluster_config import SimConfig
+from shared.events.base import Event
+from shared.events.observed import (
+    ListBegan,
+    NodesSeen,
+    PodsBoundSeen,
+    PodsDeletedSeen,
+    PodsSeen,
+    WatchAdvanced,
+)
+from shared.machine.runtime import OFFERS_MAX
+from shared.model.columns import pack, split
+from shared.model.world import Arrival, World
+from shared.ports.cluster import BindRequest
+from shared.testing.steps import Steps
+from tests.unit.ingest.world import SMALL, node, pods
+
+
+class Owner:
+    """Steps a core over what its shell offers; effects start after each step."""
+
+    def __init__(self, core: IngestCore, state: Any = None) -> None:
+        self.steps: Any = Steps(core)
+        if state is not None:
+            self.steps.state = state
+        self.waiting: list[Event] = []
+        self.offered: list[Event] = []
+        self.decided: list[Event] = []
+        self.started = 0
+        self.shell: IngestShell | None = None
+
+    @property
+    def state(self) -> Any:
+        return self.steps.state
+
+    @property
+    def offers(self) -> int:
+        return len(self.waiting)
+
+    def offer(self, event: Event) -> None:
+        self.waiting.append(event)
+        self.offered.append(event)
+
+    def turn(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        self.decided += self.steps.when(*waiting)
+        for number, effect in list(self.steps.core.effects(self.state).items()):
+            if number > self.started and self.shell is not None:
+                self.started = number
+                self.shell.effect(number, effect)
+
+    async def until(self, holds) -> None:
+        async with asyncio.timeout(2):
+            while not holds():
+                self.turn()
+                await asyncio.sleep(0.001)
+
+    def kinds(self, kind: type) -> list[Any]:
+        return [event for event in self.offered if type(event) is kind]
+
+
+def cluster_of(*names: str, **config) -> SimCluster:
+    seen = pods(*names, at=1)
+    world = World(
+        name="w",
+        nodes=(node("n1"), node("n2")),
+        arrivals=(Arrival(at_ms=0, pods=seen),),
+    )
+    cluster = SimCluster(world, SimConfig(**config))
+    cluster.start()
+    return cluster
+
+
+async def started(cluster: SimCluster, state: Any = None) -> tuple[Owner, IngestShell]:
+    owner = Owner(IngestCore(1), state)
+    shell = owner.shell = IngestShell(cluster)
+    shell.start(owner)
+    return owner, shell
+
+
+async def bind(cluster: SimCluster, name: str, on: str = "n1") -> None:
+    revision = cluster.pods[f"uid-{name}"].revision
+    await cluster.bind([BindRequest(f"uid-{name}", "default", name, on, revision)])
+
+
+async def test_the_first_owner_lists_and_then_watches():
+    cluster = cluster_of("a", "b")
+    owner, shell = await started(cluster)
+    await owner.until(lambda: owner.state.revision == cluster.revision)
+    assert [event.kind for event in owner.kinds(ListBegan)] == ["nodes", "budgets", "gangs", "pods"]
+    assert len(owner.state.pods) == 2
+    await bind(cluster, "b")
+    await owner.until(lambda: owner.state.revision == cluster.revision)
+    assert len(owner.kinds(PodsBoundSeen)) == 1
+    await shell.stop()
+
+
+async def test_a_later_owner_resumes_without_listing():
+    cluster = cluster_of("a", "b")
+    first, shell = await started(cluster)
+    await first.until(lambda: first.state.revision == cluster.revision)
+    await shell.stop()
+    await bind(cluster, "a")
+    second, shell = await started(cluster, first.state)
+    await second.until(lambda: second.state.revision == cluster.revision)
+    assert not second.kinds(ListBegan)
+    assert len(second.kinds(PodsBoundSeen)) == 1
+    await shell.stop()
+
+
+async def test_an_owner_that_is_too_far_behind_lists_and_finds_what_is_gone():
+    cluster = cluster_of("a", "b", "c")
+    first, shell = await started(cluster)
+    await first.until(lambda: first.state.revision == cluster.revision)
+    await shell.stop()
+    cluster.delete(["uid-a"])
+    await bind(cluster, "b")
+    cluster.forget_history()
+    second, shell = await started(cluster, first.state)
+    await second.until(lambda: second.state.revision == cluster.revision)
+    assert len(second.kinds(ListBegan)) == 4
+    assert sorted(second.state.pods.slots) == ["uid-b", "uid-c"]
+    await shell.stop()
+
+
+async def test_a_doubted_list_is_asked_for_and_confirmed():
+    cluster = cluster_of("a", "b", "c")
+    first, shell = await started(cluster)
+    await first.until(lambda: first.state.revision == cluster.revision)
+    await shell.stop()
+    cluster.delete(["uid-a", "uid-b"])
+    cluster.forget_history()
+    second, shell = await started(cluster, first.state)
+    await second.until(lambda: list(second.state.pods.slots) == ["uid-c"])
+    assert [event.kind for event in second.kinds(ListBegan)].count("pods") == 2
+    await bind(cluster, "c")
+    await second.until(lambda: second.state.revision == cluster.revision)
+    await shell.stop()
+
+
+async def test_broken_watches_are_opened_again():
+    cluster = cluster_of("a", "b")
+    owner, shell = await started(cluster)
+    await owner.until(lambda: owner.state.revision == cluster.revision)
+    cluster.break_watches()
+    await bind(cluster, "a")
+    await owner.until(lambda: owner.state.revision == cluster.revision)
+    assert len(owner.kinds(ListBegan)) == 4
+    await shell.stop()
+
+
+async def test_a_silent_cluster_is_asked_again():
+    cluster = cluster_of("a")
+    fine = cluster.list_all
+    failures = iter([OSError("refused"), TimeoutError()])
+
+    async def failing(kind: str) -> Any:
+        for error in failures:
+            raise error
+        return await fine(kind)
+
+    cluster.list_all = failing  # type: ignore[method-assign]
+    owner, shell = await started(cluster)
+    await owner.until(lambda: owner.state.revision == cluster.revision)
+    assert len(owner.state.pods) == 1
+    await shell.stop()
+
+
+async def test_nothing_is_offered_after_stop_or_above_the_bound():
+    cluster = cluster_of("a")
+    owner, shell = await started(cluster)
+    await owner.until(lambda: owner.state.revision == cluster.revision)
+    owner.waiting = [WatchAdvanced(1)] * (OFFERS_MAX + 1)
+    before = len(owner.offered)
+    await bind(cluster, "a")
+    await asyncio.sleep(0.01)
+    assert len(owner.offered) == before
+    await shell.stop()
+    owner.waiting = []
+    await asyncio.sleep(0.01)
+    assert len(owner.offered) == before
+
+
+async def test_a_flood_is_spread_over_turns():
+    cluster = cluster_of(*(f"p{i}" for i in range(70_000)))
+    owner, shell = await started(cluster)
+    await asyncio.sleep(0.05)
+    offered = sum(len(split(event.uids)) for event in owner.kinds(PodsSeen))
+    assert 0 < offered <= 40_000
+    await owner.until(lambda: len(owner.state.pods) == 70_000)
+    await shell.stop()
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_equal_singles_become_a_column(repeated):
+    events = [pods("a", at=1), pods("a" if repeated else "b", at=2)]
+    result = list(grouped(events))
+    if repeated:
+        assert result == events
+    else:
+        assert result == [PodsSeen(SMALL, "uid-a\nuid-b", "a\nb", pack([1, 2]))]
+
+
+def test_what_differs_stays_apart_and_in_order():
+    events: list[Event] = [
+        pods("a", at=1),
+        pods("b", at=2, ordered_ms=5),
+        pods("c", at=3, on="n1", ordered_ms=5),
+        PodsBoundSeen("uid-a", "n1", pack([4])),
+        PodsBoundSeen("uid-b", "n2", pack([5])),
+        PodsDeletedSeen("uid-a"),
+        PodsDeletedSeen("uid-b"),
+        NodesSeen((node("n1"),)),
+        NodesSeen((node("n2"),)),
+    ]
+    assert list(grouped(events)) == [
+        events[0],
+        PodsSeen(SMALL, "uid-b\nuid-c", "b\nc", pack([2, 3]), nodes="-\nn1", ordered_ms=5),
+        PodsBoundSeen("uid-a\nuid-b", "n1\nn2", pack([4, 5])),
+        PodsDeletedSeen("uid-a\nuid-b"),
+        NodesSeen((node("n1"), node("n2"))),
+    ]
+
+
+def test_large_columns_are_cut():
+    names = [f"p{i}" for i in range(40_000)]
+    parts = list(grouped([pods(*names, at=1)]))
+    assert [len(part.revisions) // 8 for part in parts] == [16_384, 16_384, 7_232]  # type: ignore[attr-defined]
+    assert "\n".join(part.names for part in parts) == "\n".join(names)  # type: ignore[attr-defined]
