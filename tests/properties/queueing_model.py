@@ -148,7 +148,8 @@ class Observer:
                         self.over.add(pod)
             case GangCommitted():
                 for pod in ids_of(event.ids):
-                    if self.open.pop(pod, None) is not None:
+                    if self.open.get(pod) == event.attempt:
+                        del self.open[pod]
                         self.has_node.add(pod)
                 for pod in [pod for pod in self.open if self.open[pod] == event.attempt]:
                     del self.open[pod]
@@ -474,7 +475,8 @@ class World:
         moving = (Pod.READY, Pod.IN_FLIGHT, Pod.LEFT, Pod.NOMINATED, Pod.BACKOFF, Pod.TRYING)
         if any(counts[code] for code in moving) or not self.state.gangs:
             return False
-        failed = [gang for gang in self.state.gangs.values() if gang.failures]
+        waiting = [gang for gang in self.state.gangs.values() if gang.waiting and gang.exists]
+        failed = [gang for gang in waiting if gang.waiting + gang.running >= gang.min_count]
         return all(gang.failures >= 4 for gang in failed)
 
     def parked_sigs(self) -> set[int]:

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from services.queueing.core import moves
-from services.queueing.core.config import backoff_ms
+from services.queueing.core.config import GANG_RETRY_MS_MIN, backoff_ms
 from services.queueing.core.members import (
     complete,
     drop,
@@ -96,7 +96,10 @@ def gate_closed(state: QueueingState, event: GangTimedOut) -> None:
 def _failed(state: QueueingState, gang: Gang, verdict: str) -> None:
     gang.failures += 1
     gang.failed_ms = state.now_ms
-    gang.until_ms = state.now_ms + backoff_ms(state.config, gang.failures)
+    # Giving the holds of this try back is an improvement, too: without a least wait the gang
+    # would wake itself for ever.
+    wait_ms = max(backoff_ms(state.config, gang.failures), GANG_RETRY_MS_MIN)
+    gang.until_ms = state.now_ms + wait_ms
     gang.verdict = verdict
 
 

@@ -72,6 +72,9 @@ def closed(state: QueueingState, event: PreemptionClosed) -> None:
     elif code is Pod.ASKING and int(pods.sig[event.pod - pods.base]) != ask.sig:
         moves.leave(state, one, pods.rows(one))
         moves.home(state, one)
+    elif code is Pod.ASKING and not event.message:
+        # Others were quicker each round: nothing says that nobody can go.
+        moves.back_off(state, one)
     elif code is Pod.ASKING:
         _nobody(state, state.sigs[ask.sig], event.message)
         state.closed[event.pod] = None
