@@ -10,7 +10,6 @@ from shared.adapters.memory_bus import MemoryBus, MemoryLog
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.ports.bus import Bus
 
-PARTITIONS = {"ingest": 2, "placement": 40}
 _prefixes = count()
 
 
@@ -18,6 +17,7 @@ class Store(Protocol):
     """Storage of one kind under test."""
 
     refuses: bool  # a stale append leaves no record
+    partitions: dict[str, int]  # by service, for what must know before its first client
 
     async def client(self) -> Bus:
         """A new client."""
@@ -32,6 +32,7 @@ class MemoryStore:
     refuses = True
 
     def __init__(self) -> None:
+        self.partitions = {"ingest": 1}
         self._log = MemoryLog()
         self._clients: list[MemoryBus] = []
 
@@ -51,6 +52,7 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.partitions = {"ingest": 1}
         self._log: SqliteLog | None = None
 
     async def client(self) -> Bus:
@@ -72,6 +74,7 @@ class SqliteSharedStore:
     def __init__(self, path: Path, ring_bytes: int) -> None:
         self._path = path
         self._ring_bytes = ring_bytes
+        self.partitions = {"ingest": 1}
         self._logs: list[SqliteLog] = []
 
     async def client(self) -> Bus:
@@ -96,10 +99,11 @@ class KafkaStore:
             min_insync_replicas=1,
             append_timeout_ms=append_timeout_ms,
         )
+        self.partitions = {"ingest": 1}
         self._clients: list[KafkaBus] = []
 
     async def client(self) -> KafkaBus:
-        bus = KafkaBus(self.settings, PARTITIONS)
+        bus = KafkaBus(self.settings, self.partitions)
         self._clients.append(bus)
         await bus.start()
         return bus

@@ -252,10 +252,10 @@ async def test_what_is_cut_is_gone_and_positions_go_on(store: Store):
     await bus.cut(JOURNAL, 4)
     await bus.cut(JOURNAL, 2)  # below the first: nothing
     assert await bus.bounds(JOURNAL) == (4, 6)
-    assert await bus.read(JOURNAL, 4) == written[4:]
     with pytest.raises(CutAway) as raised:
         await bus.read(JOURNAL, 3)
     assert raised.value.first == 4
+    assert await bus.read(JOURNAL, 4) == written[4:]
     await bus.cut(JOURNAL, 99)  # all there is
     assert await bus.bounds(JOURNAL) == (6, 6)
     assert await bus.read(JOURNAL, 6) == []
@@ -309,6 +309,7 @@ async def test_a_record_that_is_too_large_is_refused(store: Store):
 
 
 async def test_journals_do_not_mix(store: Store):
+    store.partitions = {"placement": 40}
     writer, reader = await store.client(), await store.client()
     journals = [journal_name("placement", partition) for partition in range(40)]
     seen = asyncio.gather(*(follow(reader, journal, 5) for journal in journals))
