@@ -78,6 +78,7 @@ def test_asks_of_a_released_attempt_are_refused():
         HoldAsked(7, 1, 0, members((1, [1]))),
         HoldAsked(7, 2, 0, members((1, [1]))),
         GangReleased(7, 1, (), 0, stale=True),
+        GangReleased(6, 1, (), 0),
     )
     offer, hold, other = shard.reload().run()
     assert offer == GangOffered(0, 7, 1, (0,), (), 2)

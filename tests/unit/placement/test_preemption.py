@@ -1,5 +1,9 @@
 """Preemption in one shard: kube-scheduler's victims and reprieve; nominations that Filter keeps."""
 
+from typing import Any
+
+import pytest
+
 from shared.events.binding import Bound
 from shared.events.ingest import BudgetCovers, BudgetGone
 from shared.events.placement import (
@@ -17,9 +21,9 @@ from tests.unit.placement.shard import Shard, node, placed, refused, spec
 LOW, MID, HIGH, WHOLE = 1, 2, 3, 4
 
 
-def full(nodes: int = 1) -> Shard:
+def full(nodes: int = 1, **config: Any) -> Shard:
     """Nodes of 4 cpu; signatures of 1, 2 and 3 cpu at priorities 0, 5, 10; a whole node at 10."""
-    shard = Shard().sig(LOW, spec()).sig(MID, spec(cpu=2_000, priority=5))
+    shard = Shard(**config).sig(LOW, spec()).sig(MID, spec(cpu=2_000, priority=5))
     shard.sig(HIGH, spec(cpu=3_000, priority=10)).sig(WHOLE, spec(cpu=4_000, priority=10))
     for number in range(1, nodes + 1):
         shard.nodes(number, node(f"n{number}"))
@@ -118,16 +122,17 @@ def test_a_refusal_says_whether_preemption_may_help():
     assert (high[0].resolvable, high[0].preemptible) == (1, True)
 
 
-def nominated_shard() -> tuple[Shard, list[int]]:
-    shard = full().assigned(*[(pod, LOW, 1) for pod in (1, 2, 3, 4)])
+def nominated_shard(**config: Any) -> tuple[Shard, list[int]]:
+    shard = full(**config).assigned(*[(pod, LOW, 1) for pod in (1, 2, 3, 4)])
     found = dry_run(shard, MID)
     (nominated,) = nominate(shard, found, MID)
     assert isinstance(nominated, Nominated)
     return shard, unpack(nominated.victims).tolist()
 
 
-def test_a_nomination_keeps_its_space_from_lower_pods_until_it_is_used():
-    shard, chosen = nominated_shard()
+@pytest.mark.parametrize("batch", [True, False])
+def test_a_nomination_keeps_its_space_from_lower_pods_until_it_is_used(batch):
+    shard, chosen = nominated_shard(batch=batch)
     assert shard.gone(chosen[0]).run() == []
     assert refused(shard.reload().dispatch(LOW, 50).run()) == [50]
     events = shard.gone(chosen[1]).run()

@@ -116,3 +116,11 @@ def test_only_signatures_that_fit_the_changed_node_improve():
     assert shard.nodes(1, node("a", cpu=4_000)).run() == [Improved(0, pack([1]), 0)]
     assert shard.nodes(1, node("a", cpu=5_000)).run() == [Improved(0, b"", 0)]
     assert shard.nodes(1, node("a", cpu=8_000)).run() == [Improved(0, pack([2]), 0)]
+
+
+def test_space_alone_does_not_wake_what_the_node_refuses_for_other_reasons():
+    shard = Shard().nodes(1, node("a")).sig(1, spec(cpu=3_000)).sig(2, spec())
+    shard.sig(3, spec(node_selector=(("disk", "ssd"),)))
+    shard.dispatch(1, 1, 2).dispatch(3, 3)
+    assert refused(shard.run()) == [2, 3]
+    assert shard.gone(1).run() == [Improved(0, pack([1]), 0)]
