@@ -17,7 +17,9 @@ STORIES_MAX = 5
 
 @dataclass
 class Report:
-    """What was found, and the books it was found with."""
+    """What was found, and the books it was found with. `unsafe` of the problems can never be made
+    good; the others may be gone once the mesh has come to rest.
+    """
 
     problems: list[Problem]
     journals: dict[str, Journal]
@@ -26,6 +28,13 @@ class Report:
     gangs: gangs.Gangs
     preemptions: preemptions.Preemptions
     shards: list[Ledger] = field(default_factory=list)
+    unsafe: int = 0
+
+    def of_books(self) -> list[Problem]:
+        """What the replays of single journals have found."""
+        shards = [problem for shard in self.shards for problem in shard.problems]
+        books = (self.binds, self.gangs, self.preemptions)
+        return [*shards, *(problem for one in books for problem in one.problems)]
 
     def tell(self, history: ClusterHistory) -> list[str]:
         """The violations, and the story of each pod that the first ones name."""
@@ -57,26 +66,44 @@ def check(
     """
     journals, problems = read_all(records, names)
     facts = gather(journals[INGEST])
-    shards = [ledger.replay(journals[placement(shard)]) for shard in range(placements)]
-    bound = binds.replay(journals[BINDING])
-    grouped = gangs.replay(journals[PERMIT])
-    preempted = preemptions.replay(journals[PREEMPTION], facts)
-    preemptions.check_sent(journals[BINDING], preempted)
-    if is_at_rest:
-        for shard in shards:
-            ledger.at_rest(shard)
-        binds.at_rest(bound)
-        gangs.at_rest(grouped)
-        problems += truth.check(bound, grouped, facts, history, epoch)
-        queue = waiting.replay(journals[QUEUEING])
-        end = waiting.cluster_at_end(history, facts, _devices(shards))
-        problems += waiting.check(queue, facts, history, end, grouped.committed)
+    if problems:
+        # Nothing can be said about decisions while it is not known what they had consumed.
+        nothing = preemptions.Preemptions(facts)
+        return Report(problems, journals, facts, binds.Binds(), gangs.Gangs(), nothing)
+    report = Report(
+        problems,
+        journals,
+        facts,
+        binds.replay(journals[BINDING]),
+        gangs.replay(journals[PERMIT]),
+        preemptions.replay(journals[PREEMPTION], facts),
+        [ledger.replay(journals[placement(shard)]) for shard in range(placements)],
+    )
+    preemptions.check_sent(journals[BINDING], report.preemptions)
     if landed_s is not None:
         stored = next(stored for stored, plain in names.items() if plain == BINDING)
         problems += posts.check(records[stored], landed_s[stored], facts, history, epoch)
-    problems += [one for shard in shards for one in shard.problems]
-    problems += bound.problems + grouped.problems + preempted.problems
-    return Report(problems, journals, facts, bound, grouped, preempted, shards)
+    problems += report.of_books()
+    report.unsafe = len(problems)
+    if is_at_rest and not problems:
+        problems += _at_rest(report, history, epoch)
+    return report
+
+
+def _at_rest(report: Report, history: ClusterHistory, epoch: int) -> list[Problem]:
+    """What must hold once nothing is in flight."""
+    facts = report.facts
+    for shard in report.shards:
+        ledger.at_rest(shard)
+    binds.at_rest(report.binds)
+    gangs.at_rest(report.gangs)
+    queue = waiting.replay(report.journals[QUEUEING])
+    end = waiting.cluster_at_end(history, facts, _devices(report.shards))
+    return [
+        *report.of_books(),
+        *truth.check(report.binds, report.gangs, facts, history, epoch),
+        *waiting.check(queue, facts, history, end, report.gangs.committed),
+    ]
 
 
 def _devices(shards: Sequence[Ledger]) -> dict[int, int]:

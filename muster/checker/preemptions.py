@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from muster.checker.facts import Facts
 from muster.checker.journals import Journal, Problem, Step
 from shared.events.base import Event
-from shared.events.binding import Evicted, EvictionFailed, EvictionsAsked
+from shared.events.binding import EvictionsAsked
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsGone
 from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationLost
 from shared.events.preemption import (
     DryRunAsked,
     EvictAsked,
+    EvictRecalled,
     NominateAsked,
-    NominationCleared,
     PreemptionClosed,
     PreemptionOpened,
 )
@@ -82,8 +82,8 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
             ask = books.asks.get(event.ask)
             if ask is not None:
                 ask.nominated = frozenset(unpack(event.victims).tolist())
-        case Evicted() | EvictionFailed() | NominationLost():
-            pass
+        case NominationLost():
+            _free(books, event.ask)
         case _:
             pass
 
@@ -104,13 +104,17 @@ def _decide(books: Preemptions, event: Event, step: Step) -> None:
             ask = books.asks.get(event.ask)
             if ask is not None:
                 ask.closed = True
-                for victim in sorted(ask.nominated or ()):
-                    if books.evicting.get(victim) == event.ask:
-                        del books.evicting[victim]
-        case NominationCleared():
-            pass
+            _free(books, event.ask)
+        case EvictRecalled():
+            _free(books, event.ask)
         case _:
             pass
+
+
+def _free(books: Preemptions, ask: int) -> None:
+    """The ask is over: those of its victims who stay may be chosen again."""
+    for victim in [victim for victim, own in books.evicting.items() if own == ask]:
+        del books.evicting[victim]
 
 
 def _ask(books: Preemptions, event: DryRunAsked, step: Step) -> None:

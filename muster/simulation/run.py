@@ -75,6 +75,7 @@ class Run:
         self.read: dict[str, int] = {}
         self.report: Report | None = None
         self.problems: list[Problem] = []
+        self.is_unsafe = False
 
     async def go(self) -> None:
         """Safety phase, heal, liveness phase."""
@@ -86,7 +87,9 @@ class Run:
         self.nemesis.start()
         await self._wait(self.scenario.heal_s)
         self.nemesis.heal()
-        await self._settle()
+        self._judge(is_at_rest=False)
+        if not self.problems:
+            await self._settle()
 
     async def _wait(self, until_s: float) -> None:
         """Until a time, or until something has failed for good."""
@@ -110,7 +113,7 @@ class Run:
             if is_quiet and now_s - checked_s >= RECHECK_S:
                 checked_s = now_s
                 self._judge(is_at_rest=True)
-                if not self.problems:
+                if not self.problems or self.is_unsafe:
                     return
             if now_s >= deadline_s:
                 break
@@ -161,6 +164,7 @@ class Run:
                 self.log.landed_s,
             )
             self.problems += self.report.problems
+            self.is_unsafe = self.is_unsafe or self.report.unsafe > 0
 
     # -------------------------------------------------------------------------------- reset
 

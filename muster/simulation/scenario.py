@@ -162,6 +162,7 @@ def make_scenario(seed: int, world: World | None = None, placements: int = PLACE
             every_ms=rng.choice((2_000, 3_000, 4_000)),
             keep=4,
             cut=cut,
+            check=True,
         ),
         standbys=rng.random() < 0.5,
         crashes=tuple(_crash(rng, pair, placements) for pair in pairs),
