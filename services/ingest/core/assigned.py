@@ -7,7 +7,7 @@ import numpy as np
 from services.ingest.core.nodes import SHARD_BITS, SHARD_MASK, waiting_code
 from services.ingest.core.state import IngestState
 from services.ingest.core.table import I32
-from shared.events.ingest import PodsAssigned
+from shared.events.ingest import PodsAssigned, PodsPending
 from shared.events.observed import PodsBoundSeen
 from shared.model.columns import I64, pack, split, unpack
 
@@ -47,6 +47,7 @@ def _bound_one(state: IngestState, event: PodsBoundSeen) -> bool:
         node = key >> SHARD_BITS
         table.revisions[slot] = revision
         table.nodes[slot] = node
+        table.told[slot] = 1
         columns = (table.ids.item(slot), table.sigs.item(slot), node)
         packed = [value.to_bytes(8, "little") for value in columns]
         state.outbox.append(PodsAssigned(key & SHARD_MASK, *packed))
@@ -73,6 +74,7 @@ def assign(state: IngestState, slots: I64, names: list[str]) -> None:
         table.revisions[overflow] = 0
         state.rejected += len(overflow)
         _count_waiting(state, codes[changed])
+        tell_held(state, slots[changed & (codes < 0)])
     told = changed & (keys >= 0)
     if told.all():
         tell_assigned(state, slots, keys)
@@ -83,6 +85,7 @@ def assign(state: IngestState, slots: I64, names: list[str]) -> None:
 def tell_assigned(state: IngestState, slots: I64, keys: I64) -> None:
     """PodsAssigned for each shard concerned, ascending, rows in the given order."""
     table = state.pods
+    table.told[slots] = 1
     ids, sigs, nodes = table.ids[slots], table.sigs[slots], keys >> SHARD_BITS
     shards = keys & SHARD_MASK
     first = int(shards[0])
@@ -94,6 +97,18 @@ def tell_assigned(state: IngestState, slots: I64, keys: I64) -> None:
         state.outbox.append(
             PodsAssigned(shard, pack(ids[rows]), pack(sigs[rows]), pack(nodes[rows]))
         )
+
+
+def tell_held(state: IngestState, slots: I64) -> None:
+    """Pods that were told as pending but are on a node nobody knows yet: not to be tried."""
+    table = state.pods
+    held = slots[table.told[slots] == 0]
+    pairs = zip(table.sigs[held].tolist(), table.gangs[held].tolist(), strict=True)
+    groups: dict[tuple[int, int], list[int]] = {}
+    for pair, pod in zip(pairs, table.ids[held].tolist(), strict=True):
+        groups.setdefault(pair, []).append(pod)
+    for (sig, gang), pods in groups.items():
+        state.outbox.append(PodsPending(sig, pack(pods), gang, gated=True))
 
 
 def _count_waiting(state: IngestState, codes: I64) -> None:

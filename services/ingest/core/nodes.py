@@ -140,6 +140,7 @@ def _tell_assigned(state: IngestState, held: HeldNode, code: int) -> int:
     slots = table.on_node(code)
     if len(slots):
         table.nodes[slots] = held.id
+        table.told[slots] = 1
         nodes = np.full(len(slots), held.id, np.int64)
         state.outbox.append(
             PodsAssigned(held.shard, pack(table.ids[slots]), pack(table.sigs[slots]), pack(nodes))

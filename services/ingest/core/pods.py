@@ -5,7 +5,7 @@ from itertools import repeat
 import msgspec
 import numpy as np
 
-from services.ingest.core.assigned import UNASSIGNED, assign, stop_waiting, tell_assigned
+from services.ingest.core.assigned import UNASSIGNED, assign, stop_waiting, tell_assigned, tell_held
 from services.ingest.core.interned import (
     drop_gang,
     drop_labels,
@@ -122,12 +122,16 @@ def _admit(state: IngestState, seen: Seen) -> None:
     table.gangs[slots] = gang
     table.gated[slots] = event.gated
     table.nodes[slots] = 0
+    ours = _is_ours(state, event)
+    table.told[slots] = not ours
     table.marks[slots] = state.mark if bracket is not None else 0
     _tell_new(state, seen, ids)
     for budget in labels.budgets:
         state.outbox.append(BudgetCovers(budget, ids))
     if seen.nodes is not None:
         slots = np.atleast_1d(np.asarray(slots, np.int64))
+        if ours:
+            table.told[slots] = [name != UNASSIGNED for name in seen.nodes]
         assign(state, slots, seen.nodes)
         ids = pack(table.ids[slots[table.nodes[slots] == 0]])
     _tell_pending(state, event, sig, gang, ids)
@@ -147,9 +151,13 @@ def _tell_new(state: IngestState, seen: Seen, ids: bytes) -> None:
     )
 
 
+def _is_ours(state: IngestState, event: PodsSeen) -> bool:
+    """Whether pods of this spec are for us to schedule."""
+    return not state.config.schedulers or event.spec.scheduler in state.config.schedulers
+
+
 def _tell_pending(state: IngestState, event: PodsSeen, sig: int, gang: int, ids: bytes) -> None:
-    ours = state.config.schedulers
-    if ids and (not ours or event.spec.scheduler in ours):
+    if ids and _is_ours(state, event):
         state.outbox.append(PodsPending(sig, ids, gang, event.ordered_ms, event.gated))
 
 
@@ -168,6 +176,7 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
     pending = table.nodes[slots] == 0
     if seen.nodes is not None:
         pending &= np.fromiter((name == UNASSIGNED for name in seen.nodes), bool, len(slots))
+    newly = (table.nodes[slots] == 0) & ~pending
     changed = other_sig | other_gang | (table.gated[slots] != event.gated)
     old_sigs, old_gangs = table.sigs[slots[other_sig]], table.gangs[slots[other_gang]]
     table.gated[slots] = event.gated
@@ -185,6 +194,7 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
         tell_assigned(state, slots[moved], _keys(state, slots[moved]))
     if seen.nodes is not None:
         assign(state, slots, seen.nodes)
+    tell_held(state, slots[changed & (table.nodes[slots] < 0) & ~newly])
     ids = pack(table.ids[slots[changed & pending]])
     _tell_pending(state, event, int(table.sigs[slots[0]]), int(table.gangs[slots[0]]), ids)
     drop_many(state, old_sigs, old_labels, old_gangs)

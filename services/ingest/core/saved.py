@@ -64,7 +64,7 @@ def dump(state: IngestState) -> Any:
     waiting = sorted(name for name in state.waiting if name)
     columns = {
         name: pack(getattr(table, name)[slots].astype(np.int64))
-        for name in ("ids", "revisions", "sigs", "gangs", "gated")
+        for name in ("ids", "revisions", "sigs", "gangs", "gated", "told")
     }
     places = {state.labelsets[key].number: place for place, key in enumerate(labelsets)}
     codes = {state.waiting[name].code: -2 - place for place, name in enumerate(waiting)}

@@ -23,13 +23,14 @@ COLUMNS: tuple[tuple[str, type[np.signedinteger]], ...] = (
     ("labelsets", np.int32),
     ("marks", np.int32),
     ("gated", np.int8),
+    ("told", np.int8),
 )
 CAPACITY_MIN = 64
 
 
 class PodTable:
     """`ids` 0 marks a free slot. `nodes` holds the node's id, 0 while unassigned, and a negative
-    number for a name that no known node has (see NodeTable.waiting).
+    number for a name that no known node has; `told` says whether the pod was told as assigned.
     """
 
     ids: I64
@@ -40,6 +41,7 @@ class PodTable:
     labelsets: I32
     marks: I32
     gated: NDArray[np.int8]
+    told: NDArray[np.int8]
 
     def __init__(self) -> None:
         """Empty."""

@@ -111,7 +111,8 @@ def test_pods_on_unknown_nodes_wait_for_the_node():
     told = steps.when(pods("a", "b", at=1, on="late late"), pods("c", at=5))
     assert PodsAssigned not in map(type, told)
     assert ids(one(told, PodsPending)) == [3]
-    assert steps.when(bound("c:late", at=9)) == []
+    told = steps.when(bound("c:late", at=9))
+    assert told == [PodsPending(1, pack([3]), gated=True)], "not to be tried meanwhile"
     steps.when(gone("b"))
     assert steps.when(nodes("other"))[1:] == []
     told = steps.when(nodes("late"))
