@@ -10,6 +10,16 @@ from shared.framework.layout import I64
 KEPT_MAX = 65_536
 
 
+def runs(rows: I64) -> I64:
+    """Where runs of one row start, and after them the length of the column (at least 1)."""
+    changes = np.flatnonzero(rows[1:] != rows[:-1])
+    bounds = np.empty(len(changes) + 2, np.int64)
+    bounds[0], bounds[-1] = 0, len(rows)
+    bounds[1:-1] = changes
+    bounds[1:-1] += 1
+    return bounds
+
+
 class ChangeLog:
     """Rows in the order of their changes; only the last `KEPT_MAX` or so are kept."""
 
@@ -22,7 +32,7 @@ class ChangeLog:
     def append(self, rows: I64) -> None:
         """These rows changed; rows that follow themselves are noted once."""
         if len(rows) > 1:
-            rows = rows[np.flatnonzero(np.diff(rows, prepend=-1))]
+            rows = rows[runs(rows)[:-1]]
         held = self.position - self._first
         if held + len(rows) > len(self._rows):
             held = self._make_space(held, len(rows))

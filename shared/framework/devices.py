@@ -73,20 +73,32 @@ def charge_devices(table: "NodeTable", sig: "Signature", rows: I64, masks: I64, 
 
 
 def drop_devices(free: I32, amount: int, rows: I64, masks: I64) -> None:
-    """Take this much from each device of each mask."""
+    """Take this much from each device of each mask; `free` has the shape (n, devices)."""
     if len(rows) > FEW_PODS:
-        for device in range(free.shape[1]):
-            np.subtract.at(free[:, device], rows[(masks >> device) & 1 != 0], np.int32(amount))
+        width = free.shape[1]
+        if (masks & (masks - 1)).any():
+            pods, devices = np.nonzero((masks[:, None] >> np.arange(width)) & 1)
+            rows = rows[pods]
+        else:  # one device each, or none
+            rows, masks = rows[masks != 0], masks[masks != 0]
+            devices = _bits(width).searchsorted(masks)
+        flat = free.reshape(-1)
+        assert np.may_share_memory(flat, free), "the ledger is not in one piece"
+        np.subtract.at(flat, rows * width + devices, np.int32(amount))
         return
     for row, mask in zip(rows.tolist(), masks.tolist(), strict=True):
         for device in devices_of(mask):
             free[row, device] -= amount
 
 
+def _bits(width: int) -> I64:
+    return np.left_shift(1, np.arange(width, dtype=np.int64))
+
+
 def derive_columns(table: "NodeTable", rows: I64 | list[int]) -> None:
     """GPU_LARGEST and GPU_EMPTY of these rows from the ledger."""
     if len(rows) > FEW_PODS:
-        largest, empty = derived(table.gpu_free[rows])
+        largest, empty = derived(by_device(table.gpu_free, rows))
         table.cols[GPU_LARGEST, rows] = largest
         table.cols[GPU_EMPTY, rows] = empty
         return
@@ -96,24 +108,31 @@ def derive_columns(table: "NodeTable", rows: I64 | list[int]) -> None:
         table.cols[GPU_EMPTY, row] = free.count(DEVICE_MILLI)
 
 
+def by_device(free: I32, rows: I64 | list[int]) -> I32:
+    """The ledgers of these rows, shape (devices, m): numpy is fast along the long axis."""
+    return np.ascontiguousarray(free[rows].T)
+
+
 def derived(free: I32) -> tuple[I32, I64]:
-    """The largest amount free on one device and the number of empty devices, for each node."""
-    return free.max(axis=1), (free == DEVICE_MILLI).sum(axis=1, dtype=np.int64)
+    """For each node the largest amount free on one device and the number of empty devices, from
+    ledgers of shape (devices, m).
+    """
+    return free.max(axis=0), (free == DEVICE_MILLI).sum(axis=0, dtype=np.int64)
 
 
 def take_devices(sig: "Signature", free: I32) -> I64:
-    """`pick_devices` for many nodes that all have room, shape (m, devices): takes what it picks
+    """`pick_devices` for many nodes that all have room, shape (devices, m): takes what it picks
     and returns the masks.
     """
-    bits = np.left_shift(1, np.arange(free.shape[1], dtype=np.int64))
-    if sig.whole_devices:
+    bits = _bits(len(free))
+    if sig.gpu_count > 1:
         empty = free == DEVICE_MILLI
-        taken = empty & (np.cumsum(empty, axis=1) <= sig.gpu_count)
+        taken = empty & (np.cumsum(empty, axis=0) <= sig.gpu_count)
         free -= taken * np.int32(DEVICE_MILLI)
-        masks: I64 = np.where(taken, bits, 0).sum(axis=1, dtype=np.int64)
+        masks: I64 = np.where(taken, bits[:, None], 0).sum(axis=0, dtype=np.int64)
         return masks
-    rows = np.arange(len(free))
-    device = np.where(free >= sig.gpu_milli, free, 2 * DEVICE_MILLI).argmin(axis=1)
-    free[rows, device] -= sig.gpu_milli
+    # One device: of those with enough free the one with least, which may be a whole one.
+    device = np.where(free >= sig.gpu_milli, free, 2 * DEVICE_MILLI).argmin(axis=0)
+    free[device, np.arange(free.shape[1])] -= sig.gpu_milli
     chosen: I64 = bits[device]
     return chosen

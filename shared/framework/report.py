@@ -106,10 +106,16 @@ def reasons(table: NodeTable, sig: Signature, held: Held | None = None) -> Reaso
 
 
 def resolvable_rows(table: NodeTable, sig: Signature, held: Held | None = None) -> I64:
-    """Rows that refuse with Unschedulable, ascending."""
+    """Rows that refuse with Unschedulable and that no removal of pods leaves refused, ascending.
+
+    A node may be refused for want of room first and have the wrong GPU model besides.
+    """
     found = np.zeros(table.size, np.bool_)
     for _, _, _, resolvable in _first_refusals(with_held(table, held), sig):
         found |= resolvable
+    passing = Static(table, sig.spec).ok
+    if passing is not None:
+        found &= passing
     return np.flatnonzero(found)
 
 

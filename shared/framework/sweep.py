@@ -19,7 +19,7 @@ from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
-from shared.framework.devices import derived, drop_devices
+from shared.framework.devices import by_device, derived, drop_devices
 from shared.framework.layout import GPU_EMPTY, GPU_LARGEST, I16, I32, I64, INFEASIBLE, Held
 from shared.framework.scratch import BatchNode, one_node
 from shared.framework.signature import Signature
@@ -199,7 +199,7 @@ class Sweep:
         before = taken[rows]
         if before.any():
             add_pods(self.sig, cols, before)
-        devices = free[rows]
+        devices = by_device(free, rows) if self.sig.gpu_count else free
         if self.sig.gpu_count:
             cols[GPU_LARGEST], cols[GPU_EMPTY] = derived(devices)
         terms = self._terms_of(rows)
@@ -209,7 +209,8 @@ class Sweep:
         if not self.left:
             return  # the last node may hold pods too many here, and nobody will ask
         taken[rows] += done.taken
-        free[rows] = devices
+        if self.sig.gpu_count:
+            free[rows] = devices.T
         self.totals[rows] = np.where(done.after < 0, np.int16(INFEASIBLE), done.after)
         if self.static.class_of is not None:
             for row in rows[done.after < 0].tolist():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.framework.changes import ChangeLog
+from shared.framework.changes import ChangeLog, runs
 from shared.framework.devices import charge_devices, derive_columns, force_devices
 from shared.framework.labels import LabelColumn
 from shared.framework.layout import (
@@ -298,9 +298,9 @@ class NodeTable:
 
     def _charge_many(self, sig: "Signature", rows: I64, sign: int) -> None:
         # Picks come in runs of one node: a run costs as much as one pod.
-        starts = np.flatnonzero(np.diff(rows, prepend=-1))
-        counts = np.diff(starts, append=len(rows)) * float(sign)
-        heads = rows[starts]
+        bounds = runs(rows)
+        counts = (bounds[1:] - bounds[:-1]) * float(sign)
+        heads = rows[bounds[:-1]]
         for column, amount in sig.delta:
             if amount:
                 np.add.at(self.cols[column], heads, counts * amount)

@@ -45,7 +45,8 @@ def wide_level(
     sig: Signature, cols: F64, free: I32, terms: I16, level: int, left: int, whole: bool
 ) -> Level:
     """Fill the gathered nodes, all of total `level` and in the order of rows, until each is below
-    the level or `left` pods are placed. `cols` and `free` (devices) are used up.
+    the level or `left` pods are placed. `cols` and `free` (devices, shape (devices, m)) are
+    used up.
     """
     # Each node takes at least one pod, so at most `left` of them matter; those behind the one
     # that takes the last pod are dropped round by round.
@@ -70,9 +71,9 @@ def _take(sig: Signature, cols: F64, free: I32, active: I64) -> I64:
     add_pods(sig, cols, 1.0)
     if not sig.gpu_count:
         return active  # as good as any column: nobody reads it
-    devices = free[active]
+    devices = free[:, active]
     masks = take_devices(sig, devices)
-    free[active] = devices
+    free[:, active] = devices
     cols[GPU_LARGEST], cols[GPU_EMPTY] = derived(devices)
     return masks
 

@@ -10,6 +10,7 @@ from shared.framework.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED
 from shared.framework.report import explain
 from shared.framework.scratch import OneNode
 from shared.model.objects import (
+    DEFAULT_MEMORY_BYTES,
     PREFER_NO_SCHEDULE,
     PreferredTerm,
     Requirement,
@@ -56,15 +57,23 @@ def test_golden_scores(pod, held, of_node, expected):
     assert scores(pod, held, **of_node) == expected
 
 
-def test_the_share_of_a_node_with_more_defaults_than_it_has_is_zero_and_not_negative():
-    table = table_of(node(1, cpu=200))
+@pytest.mark.parametrize(
+    ("of_node", "expected"),
+    [
+        ({"cpu": 200}, ((8 * GI - 3 * DEFAULT_MEMORY_BYTES - GI // 8) * 100 // (8 * GI)) // 2),
+        ({"memory": GI // 4}, ((4000 - 3 * 100 - 100) * 100 // 4000) // 2),
+    ],
+)
+def test_the_share_of_a_node_with_more_defaults_than_it_has_is_zero_and_not_negative(
+    of_node, expected
+):
+    table = table_of(node(1, **of_node))
     small = sig(table, BEST_EFFORT)
     table.charge(small, rows(0, 0, 0))
-    asks = sig(table, spec(100, 1 * GI))
+    asks = sig(table, spec(100, GI // 8))
     assert Kernel().place(table, asks, 1).rows.tolist() == [0]
-    memory = (8 * GI - 3 * 200 * (1 << 20) - GI) * 100 // (8 * GI)
-    assert LEAST_ALLOCATED.score(asks, OneNode(table, 0).values) == memory // 2
-    assert LEAST_ALLOCATED.scores(asks, table.cols, True).tolist() == [memory // 2]
+    assert LEAST_ALLOCATED.score(asks, OneNode(table, 0).values) == expected
+    assert LEAST_ALLOCATED.scores(asks, table.cols, True).tolist() == [expected]
 
 
 def test_the_golden_total_with_default_weights():
