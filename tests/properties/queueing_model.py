@@ -46,7 +46,8 @@ encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def ids_of(column: bytes) -> list[int]:
-    return unpack(column).tolist()
+    found: list[int] = unpack(column).tolist()
+    return found
 
 
 class Shard:
@@ -190,7 +191,8 @@ class Observer:
 
 
 def in_state(state, code: Pod) -> list[int]:
-    return state.pods.in_state(code).tolist()
+    found: list[int] = state.pods.in_state(code).tolist()
+    return found
 
 
 class World:

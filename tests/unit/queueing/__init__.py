@@ -1,0 +1,1 @@
+"""Queueing's core, step by step."""

@@ -1,0 +1,233 @@
+"""Gangs: who waits for whom, tries, failures, the lane, versions, and life after the commit."""
+
+from typing import Any
+
+from shared.events.binding import BindFailed
+from shared.events.ingest import GangGone, GangSet, PodsGone
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
+from shared.events.queueing import (
+    GangDispatched,
+    GangWaits,
+    LaneFreed,
+    LaneTaken,
+    Parked,
+)
+from shared.model.columns import pack, unpack
+from tests.unit.queueing.build import (
+    CPU,
+    gang_tries,
+    ids,
+    improved,
+    of_type,
+    pending,
+    queue,
+    tried,
+    tries,
+)
+
+FAR_MS = 100_000
+
+
+def group(min_count: int, gang: int = 1, version: int = 1) -> GangSet:
+    return GangSet(gang, f"default/g{gang}", min_count, 300_000, version)
+
+
+def members(event: GangDispatched) -> list[tuple[int, list[int]]]:
+    return [(part.sig, unpack(part.ids).tolist()) for part in event.members]
+
+
+def committed(event: GangDispatched, *pods: int) -> GangCommitted:
+    return GangCommitted(event.gang, event.attempt, pack(pods), pack(pods))
+
+
+def released(event: GangDispatched, stale: bool = False) -> GangReleased:
+    return GangReleased(event.gang, event.attempt, ((CPU, 3),), 3, stale)
+
+
+def fail(steps: Any, first: GangDispatched, times: int) -> None:
+    """The try and the following ones fail, each long after the one before."""
+    attempt = first
+    for number in range(times):
+        events = steps.when(released(attempt), at_ms=FAR_MS * (number + 1))
+        if number + 1 < times:
+            attempt = gang_tries(steps.when(at_ms=FAR_MS * (number + 1) + 50_000))[0]
+        assert gang_tries(events) == []
+
+
+def test_members_wait_for_the_group_and_for_min_count():
+    steps = queue()
+    events = steps.when(pending(1, 1, 2, gang=1))
+    assert [event.message for event in of_type(events, GangWaits)] == [
+        'waiting for pods\'s pod group "#1" to appear in scheduling queue'
+    ]
+    events = steps.when(group(3))
+    assert [event.message for event in of_type(events, GangWaits)] == [
+        "waiting for minCount pods from a gang to appear in scheduling queue"
+    ]
+    events = steps.when(pending(1, 3, gang=1))
+    assert [members(event) for event in gang_tries(events)] == [[(1, [1, 2, 3])]]
+    assert tries(events) == []
+
+
+def test_a_gated_member_does_not_count():
+    steps = queue()
+    assert (
+        gang_tries(steps.when(group(2), pending(1, 1, gang=1), pending(1, 2, gang=1, gated=True)))
+        == []
+    )
+    assert len(gang_tries(steps.when(pending(1, 2, gang=1)))) == 1
+
+
+def test_members_are_grouped_by_signature_and_those_beyond_min_count_come_along():
+    steps = queue(priorities=(0, 5))
+    events = steps.when(pending(1, 1, gang=1), pending(2, 2, 3, gang=1), group(2))
+    event = gang_tries(events)[0]
+    assert members(event) == [(2, [2, 3]), (1, [1])]
+    assert (event.min_count, event.timeout_ms, event.version) == (2, 300_000, 1)
+
+
+def test_whom_the_commit_leaves_out_goes_on_as_a_single_pod():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, 3, gang=1)))[0]
+    assert tries(steps.when(committed(event, 1, 2))) == [(0, 1, [3])]
+
+
+def test_late_members_are_single_pods():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    during = steps.when(pending(1, 3, gang=1))
+    assert (tries(during), gang_tries(during)) == ([], [])
+    assert tries(steps.when(committed(event, 1, 2))) == [(0, 1, [3])]
+    assert tries(steps.when(pending(1, 4, gang=1))) == [(0, 1, [4])]
+
+
+def test_a_committed_member_whose_bind_was_abandoned_is_retried_alone():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    steps.when(committed(event, 1, 2))
+    events = steps.when(BindFailed(pack([2]), "abandoned"))
+    assert tries(events) == [(0, 1, [2])]  # nothing is active: the backoff is cut short
+
+
+def test_a_failed_try_is_said_and_repeated_when_a_shard_improves_after_the_backoff():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    events = steps.when(released(event), at_ms=2_000)
+    message = "0/3 nodes are available: 3 Insufficient cpu."
+    assert [said.message for said in of_type(events, GangWaits)] == [message]
+    assert [(ids(said), said.message) for said in of_type(events, Parked)] == [([1, 2], message)]
+    assert steps.core.due_ms(steps.state) == 12_000
+    assert gang_tries(steps.when(improved(0, 1), at_ms=2_500)) == []
+    assert steps.core.due_ms(steps.state) == 3_000
+    assert len(gang_tries(steps.when(at_ms=3_000))) == 1
+
+
+def test_an_improvement_during_the_try_counts():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    steps.when(improved(0, 1))
+    steps.when(released(event), at_ms=2_000)
+    assert steps.core.due_ms(steps.state) == 3_000
+
+
+def test_a_gang_is_tried_again_after_the_longest_backoff_in_any_case():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    steps.when(released(event), at_ms=2_000)
+    assert gang_tries(steps.when(at_ms=11_999)) == []
+    assert len(gang_tries(steps.when(at_ms=12_000))) == 1
+
+
+def test_a_stale_release_is_no_failure():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    events = steps.when(group(1, version=2), released(event, stale=True))
+    assert [(again.version, again.min_count) for again in gang_tries(events)] == [(2, 1)]
+
+
+def test_a_new_version_is_tried_at_once():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    steps.when(released(event))
+    assert len(gang_tries(steps.when(group(2, version=2)))) == 1
+
+
+def test_a_member_that_goes_leaves_the_gang_incomplete():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    steps.when(PodsGone(pack([1])))
+    assert gang_tries(steps.when(released(event, stale=True))) == []
+    assert len(gang_tries(steps.when(pending(1, 3, gang=1)))) == 1
+
+
+def test_the_gates_end_parks_the_members_with_its_message():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    events = steps.when(GangTimedOut(1, event.attempt), at_ms=2_000)
+    assert [said.message for said in of_type(events, GangWaits)] == [
+        "gang timed out waiting for minCount members (2) to have a node"
+    ]
+    assert len(gang_tries(steps.when(at_ms=12_000))) == 1
+
+
+def test_a_gate_that_ends_after_a_new_try_was_sent_is_ignored():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    steps.when(released(event), at_ms=2_000)
+    again = gang_tries(steps.when(at_ms=12_000))[0]
+    steps.when(GangTimedOut(1, event.attempt))
+    assert tries(steps.when(committed(again, 1, 2))) == []
+    assert steps.state.gangs[1].committed
+
+
+def test_after_two_failures_the_gang_gets_the_lane():
+    steps = queue(priorities=(3, 3, 2, 4))
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    fail(steps, event, 2)
+    events = steps.when(at_ms=FAR_MS * 2 + 50_000)
+    assert [type(each) for each in events] == [LaneTaken, GangDispatched]
+    assert gang_tries(events)[0].lane
+    # Equal and lower priorities wait for its answer, higher ones do not.
+    assert tries(steps.when(pending(2, 3), pending(3, 4), pending(4, 5))) == [(0, 4, [5])]
+    events = steps.when(released(gang_tries(events)[0]))
+    assert of_type(events, LaneFreed) == [LaneFreed(1)]
+    assert tries(events) == [(0, 2, [3]), (0, 3, [4])]
+
+
+def test_the_lane_ends_with_its_time():
+    steps = queue(priorities=(3, 3))
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    fail(steps, event, 2)
+    start_ms = FAR_MS * 2 + 50_000
+    steps.when(at_ms=start_ms)
+    assert tries(steps.when(pending(2, 3), at_ms=start_ms + 1_999)) == []
+    assert steps.core.due_ms(steps.state) == start_ms + 2_000
+    assert tries(steps.when(at_ms=start_ms + 2_000)) == [(0, 2, [3])]
+
+
+def test_a_gang_of_higher_priority_goes_before_single_pods_and_after_higher_ones():
+    steps = queue(priorities=(1, 5, 9))
+    events = steps.when(pending(1, 1), pending(2, 2, 3, gang=1), pending(3, 4), group(2))
+    kinds = [
+        event.sig if not isinstance(event, GangDispatched) else "gang"
+        for event in events
+        if not isinstance(event, GangWaits)
+    ]
+    assert kinds == [3, "gang", 1]
+
+
+def test_a_deleted_group_makes_its_members_wait_and_is_forgotten_with_the_last():
+    steps = queue()
+    steps.when(group(2), pending(1, 1, gang=1))
+    events = steps.when(GangGone(1))
+    assert "default/g1" in of_type(events, GangWaits)[0].message
+    steps.when(PodsGone(pack([1])))
+    assert steps.state.gangs == {}
+
+
+def test_a_refused_gang_does_not_wake_single_pods_nor_sleep_with_them():
+    steps = queue(priorities=(0, 0))
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    steps.when(released(event), at_ms=2_000)
+    assert tries(steps.when(pending(1, 3))) == [(0, 1, [3])]
+    assert tried(steps.when(pending(2, 4)))[0].sig == 2

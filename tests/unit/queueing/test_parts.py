@@ -1,0 +1,154 @@
+"""Options, messages, transitions, the FIFO, the table of pods, and the explanations."""
+
+import numpy as np
+import pytest
+
+from services.queueing.core import parse_config, why
+from services.queueing.core.config import Config, backoff_ms
+from services.queueing.core.messages import (
+    NEVER,
+    NO_NODES,
+    NO_VICTIMS,
+    NOT_HELPFUL,
+    fit_error,
+    parked_message,
+)
+from services.queueing.core.pods import Pods
+from services.queueing.core.state import Refusal, Sig
+from services.queueing.transitions import TRANSITIONS, Pod
+from shared.events.ingest import GangSet, PodsGone
+from shared.events.preemption import PreemptionOpened
+from shared.model.columns import pack
+from tests.unit.queueing.build import improved, pending, queue, refused, reserved, tried
+
+
+def test_defaults_and_options():
+    assert parse_config({}) == Config()
+    assert parse_config({"max_batch": 1, "strict_order": True}).max_batch == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"batch": 1}, "queueing.batch: unknown option"),
+        ({"max_batch": -1}, "queueing.max_batch: must be at least 0"),
+        ({"credit_units": 0}, "queueing.credit_units: must be at least 1"),
+        ({"max_batch": "many"}, "queueing: Expected `int`, got `str`"),
+    ],
+)
+def test_a_bad_option_is_named(options, words):
+    with pytest.raises(ValueError) as error:
+        parse_config(options)
+    assert words in str(error.value)
+
+
+def test_backoff_of_kube_scheduler():
+    waits = [backoff_ms(Config(), count) for count in (0, 1, 2, 3, 4, 5, 99)]
+    assert waits == [0, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]
+    assert backoff_ms(Config(backoff_max_ms=0), 5) == 0
+
+
+def test_reasons_are_sorted_as_strings():
+    reasons = {"Insufficient cpu": 10, "node(s) were unschedulable": 2, "Insufficient memory": 9}
+    assert fit_error(reasons, 21) == (
+        "0/21 nodes are available: 10 Insufficient cpu, 2 node(s) were unschedulable, "
+        "9 Insufficient memory."
+    )
+    assert fit_error({}, 0) == NO_NODES
+
+
+@pytest.mark.parametrize(
+    ("never", "resolvable", "note", "ending"),
+    [
+        (True, 3, "", f". {NEVER}"),
+        (False, 3, "preemption: nobody.", ". preemption: nobody."),
+        (
+            *(False, 3, ""),
+            f". preemption: 0/5 nodes are available: 2 {NOT_HELPFUL}, 3 {NO_VICTIMS}.",
+        ),
+        (
+            *(False, 0, ""),
+            ". preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling.",
+        ),
+    ],
+)
+def test_the_post_filter_part(never, resolvable, note, ending):
+    sig = Sig(1, 0, never)
+    sig.note = note
+    sig.refusals[0] = Refusal((("Insufficient cpu", 5),), 5, 0, resolvable, False)
+    assert parked_message(sig, Config()).endswith(ending)
+
+
+def test_every_state_can_end_and_ends_stay():
+    for state in Pod:
+        assert TRANSITIONS[state, "gone"] is Pod.GONE
+    assert (Pod.GONE, "bound") not in TRANSITIONS
+    assert {event for state, event in TRANSITIONS if state is Pod.BOUND} == {"bound", "gone"}
+
+
+def test_an_illegal_transition_tells_the_pods_story_and_changes_nothing():
+    pods = Pods()
+    pods.cover(3)
+    some = np.array([1, 2, 3], np.int64)
+    with pytest.raises(AssertionError, match=r"pod 1: reserved in UNKNOWN: .*'attempt': 0"):
+        pods.move("reserved", some, pods.rows(some))
+    assert pods.counts[Pod.UNKNOWN] == 3
+
+
+def test_the_table_forgets_pods_whose_story_is_over():
+    steps = queue()
+    for first in range(1, 40_001, 1_000):
+        many = pending(1, *range(first, first + 1_000))
+        steps.given(many, PodsGone(many.ids))
+    assert len(steps.state.pods.state) <= 4_096
+    assert steps.core.dump(steps.state)["pods"][0] == 40_001
+
+
+def test_scattered_columns_find_their_pods():
+    pods = Pods(base=10)
+    pods.cover(20)
+    for column in ([12, 11, 13], [11, 13, 12], [15, 11], [11, 15, 13]):
+        some = np.array(column, np.int64)
+        assert (np.arange(10, 21)[pods.rows(some)] == some).all()
+
+
+def test_why_explains_every_state():
+    steps = queue(shards=2, priorities=(0, 0), unbound_max=1)
+    say = lambda pod: why(steps.state, pod)  # noqa: E731
+    assert say(1) == "not known to queueing"
+    first = tried(steps.when(pending(1, 1)))[0]
+    assert say(1) == "in flight: attempt 1 at shard 0"
+    steps.when(reserved(first))
+    assert say(1) == "reserved: waits for its bind"
+    steps.when(pending(1, 2), pending(1, 3, gated=True), pending(2, 4, gang=1))
+    assert say(2) == "ready: 1 reserved pods wait for binds, limit 1"
+    assert say(3) == "gated: it has scheduling gates"
+    assert "to appear in scheduling queue" in say(4)
+    steps.when(GangSet(1, "default/g1", 2, 1_000, 1))
+    assert say(4).startswith("gang default/g1: waiting for minCount pods")
+    steps.when(PodsGone(pack([1])))
+    assert say(1) in {"bound or gone", "bound"}
+
+
+def test_why_names_shards_credits_and_backoff():
+    steps = queue(shards=2, priorities=(0, 0), credit_units=1)
+    say = lambda pod: why(steps.state, pod)  # noqa: E731
+    first = tried(steps.when(pending(1, 1), pending(2, 2), pending(2, 3)))
+    assert say(3) == "ready: no credits: work in flight by shard 61, 61 of 1"
+    third = tried(steps.when(reserved(first[1])))[0]
+    steps.when(reserved(third))
+    second = tried(steps.when(refused(first[0], nodes=4)))
+    assert [event.shard for event in second] == [1]
+    steps.when(refused(second[0], nodes=5))
+    assert "[shard 0 (4 nodes): 4 Insufficient cpu; shard 1 (5 nodes): 5 Insuff" in say(1)
+    steps.when(improved(0, 1), pending(2, 4))
+    assert say(1).startswith("backoff until 2000 ms (now 1000 ms), refused 1 times")
+
+
+def test_why_tells_of_preemption():
+    steps = queue()
+    say = lambda pod: why(steps.state, pod)  # noqa: E731
+    steps.when(refused(tried(steps.when(pending(1, 1)))[0], preemptible=True))
+    assert say(1) == "unschedulable: preemption looks for victims (after attempt 1)"
+    steps.when(PreemptionOpened(1, 1, 5, b""))
+    assert say(1) == "waiting for the preemption for this pod to be finished"

@@ -1,0 +1,134 @@
+"""A parked pod asks for victims, waits for them to leave, and is tried in the freed space."""
+
+from typing import Any
+
+import pytest
+
+from shared.events.ingest import GangSet
+from shared.events.permit import GangCommitted
+from shared.events.placement import NominationLost, NominationReady
+from shared.events.preemption import PreemptionClosed, PreemptionOpened
+from shared.events.queueing import Dispatched, GangDispatched, Parked, PreemptAsked
+from shared.model.columns import pack
+from tests.unit.queueing.build import (
+    bound,
+    ids,
+    improved,
+    of_type,
+    pending,
+    queue,
+    refused,
+    reserved,
+    tried,
+    tries,
+)
+
+NO_ONE = "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."
+
+
+def asking(steps: Any, *pods: int) -> list[PreemptAsked]:
+    """Pods of signature 1 that are refused where lower pods run."""
+    first = tried(steps.when(pending(1, *pods)))[0]
+    return of_type(steps.when(refused(first, preemptible=True)), PreemptAsked)
+
+
+def opened(pod: int, ask: int = 1) -> PreemptionOpened:
+    return PreemptionOpened(ask, pod, 7, pack([99]))
+
+
+def test_one_pod_of_a_signature_asks_at_a_time():
+    steps = queue()
+    assert [event.pod for event in asking(steps, 1, 2)] == [1]
+    events = steps.when(opened(1))
+    assert [event.pod for event in of_type(events, PreemptAsked)] == [2]
+
+
+def test_asks_are_bounded():
+    steps = queue(priorities=tuple(range(100)))
+    asked = []
+    for sig in range(1, 101):
+        first = tried(steps.when(pending(sig, sig)))[0]
+        asked += of_type(steps.when(refused(first, preemptible=True)), PreemptAsked)
+    assert len(asked) == 64
+
+
+@pytest.mark.parametrize("options", [{"preemption": False}])
+def test_nobody_asks_when_preemption_is_off(options):
+    assert asking(queue(**options), 1) == []
+
+
+def test_gang_members_do_not_ask():
+    steps = queue()
+    group = GangSet(1, "default/g1", 2, 1_000, 1)
+    gang = of_type(steps.when(group, pending(1, 1, 2, 3, gang=1)), GangDispatched)[0]
+    two = pack([1, 2])
+    late = tried(steps.when(GangCommitted(1, gang.attempt, two, two)))[0]
+    assert of_type(steps.when(refused(late, preemptible=True)), PreemptAsked) == []
+
+
+def test_an_asking_pod_is_not_woken_before_its_answer():
+    steps = queue()
+    asking(steps, 1)
+    assert tries(steps.when(improved(0, 1))) == []
+    events = steps.when(PreemptionClosed(1, 1, NO_ONE))
+    assert ids(of_type(events, Parked)[0]) == [1]
+    assert tries(events) == [(0, 1, [1])]
+
+
+def test_the_answer_that_nobody_can_go_completes_the_message():
+    steps = queue()
+    asking(steps, 1, 2)
+    events = steps.when(PreemptionClosed(1, 1, NO_ONE))
+    message = f"0/3 nodes are available: 3 Insufficient cpu. {NO_ONE}"
+    assert [event.message for event in of_type(events, Parked)] == [message]
+    assert of_type(events, PreemptAsked) == []  # its equal would get the same answer
+
+
+def test_when_the_victims_are_gone_the_pod_is_tried_there_before_all_others():
+    steps = queue(shards=2, priorities=(0, 9))
+    first = tried(steps.when(pending(1, 1)))[0]
+    second = tried(steps.when(refused(first, preemptible=True)))[0]
+    steps.when(refused(second, preemptible=True))
+    steps.when(opened(1))
+    events = steps.when(pending(2, 5), NominationReady(1, 1, 1, 7))
+    assert [(event.shard, ids(event), event.urgent) for event in tried(events)] == [
+        (1, [1], True),
+        (0, [5], False),
+    ]
+
+
+def test_the_end_of_an_ask_may_overtake_its_opening():
+    steps = queue()
+    asking(steps, 1)
+    again = tried(steps.when(NominationReady(0, 1, 1, 7)))[0]
+    steps.when(refused(again))
+    steps.when(opened(1))
+    assert tries(steps.when(improved(0, 1), at_ms=9_000)) == [(0, 1, [1])]
+
+
+@pytest.mark.parametrize("end", [NominationLost(0, 1, 1, "node gone"), PreemptionClosed(1, 1, "")])
+def test_a_preemption_that_fails_puts_the_pod_into_backoff(end):
+    steps = queue(priorities=(0, 0))
+    asking(steps, 1)
+    steps.when(opened(1), pending(2, 2))
+    assert tries(steps.when(end, at_ms=2_000)) == []
+    assert steps.core.due_ms(steps.state) == 4_000
+    steps.when(at_ms=4_000)
+    assert steps.state.pods.counts[5] + steps.state.pods.counts[6] == 1  # parked or asking again
+
+
+def test_a_pod_that_is_bound_elsewhere_meanwhile_is_done():
+    steps = queue()
+    asking(steps, 1)
+    steps.when(opened(1), bound(1))
+    assert steps.when(NominationReady(0, 1, 1, 7)) == []
+
+
+def test_a_reserved_preemptor_is_done():
+    steps = queue()
+    asking(steps, 1)
+    steps.when(opened(1))
+    urgent = tried(steps.when(NominationReady(0, 1, 1, 7)))[0]
+    steps.when(reserved(urgent))
+    assert steps.when(PreemptionClosed(1, 1, "")) == []
+    assert isinstance(urgent, Dispatched)

@@ -1,0 +1,191 @@
+"""Refusals, parking, wake-ups, backoff, and pods whose bind failed."""
+
+import pytest
+
+from shared.events.binding import BindFailed
+from shared.events.ingest import PodsGone
+from shared.events.queueing import Activated, Parked, Woken
+from shared.model.columns import pack, unpack
+from tests.unit.queueing.build import (
+    bound,
+    ids,
+    improved,
+    of_type,
+    pending,
+    queue,
+    refused,
+    reserved,
+    tried,
+    tries,
+)
+
+NOBODY = "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."
+
+
+def parked(steps, sig=1, pod=1):
+    """A pod that shard 0, the only one, refused."""
+    return steps.when(refused(tried(steps.when(pending(sig, pod)))[0]))
+
+
+def test_refused_by_every_shard_parks_with_the_summed_message():
+    steps = queue(shards=2, preemption=False)
+    first = tried(steps.when(pending(1, 1, 2)))[0]
+    second = tried(steps.when(refused(first, nodes=3)))[0]
+    events = steps.when(refused(second, nodes=2))
+    assert [(ids(event), event.message) for event in of_type(events, Parked)] == [
+        ([1, 2], "0/5 nodes are available: 5 Insufficient cpu.")
+    ]
+
+
+def test_equal_pods_park_without_another_evaluation():
+    steps = queue()
+    parked(steps)
+    events = steps.when(pending(1, 2, 3))
+    assert tries(events) == []
+    message = f"0/3 nodes are available: 3 Insufficient cpu. {NOBODY}"
+    assert [(ids(event), event.message) for event in of_type(events, Parked)] == [([2, 3], message)]
+
+
+def test_part_of_a_batch_goes_on_while_the_rest_is_still_open():
+    steps = queue(shards=2)
+    first = tried(steps.when(pending(1, 1, 2, 3)))[0]
+    second = tried(steps.when(refused(first, 2)))
+    assert [(event.shard, ids(event), event.urgent) for event in second] == [(1, [2], True)]
+    assert tries(steps.when(reserved(first, 1, 3), reserved(second[0]))) == []
+    assert steps.state.attempts == {}
+
+
+def test_an_improvement_wakes_after_the_backoff_while_others_are_active():
+    steps = queue(priorities=(0, 0))
+    parked(steps)
+    steps.when(pending(2, 2), at_ms=1_200)
+    events = steps.when(improved(0, 1), at_ms=1_300)
+    assert tries(events) == []
+    assert [unpack(event.until_ms).tolist() for event in of_type(events, Woken)] == [[2_000]]
+    assert steps.core.due_ms(steps.state) == 2_000
+    events = steps.when(at_ms=2_000)
+    assert [ids(event) for event in of_type(events, Activated)] == [[1]]
+    assert tries(events) == [(0, 1, [1])]
+
+
+def test_backoff_is_cut_short_when_nothing_is_active():
+    steps = queue()
+    parked(steps)
+    events = steps.when(improved(0, 1), at_ms=1_300)
+    assert tries(events) == [(0, 1, [1])]
+
+
+def test_a_pod_whose_backoff_is_over_wakes_at_once():
+    steps = queue(priorities=(0, 0))
+    parked(steps)
+    steps.when(pending(2, 2), at_ms=1_200)
+    events = steps.when(improved(0, 1), at_ms=2_000)
+    assert [event.until_ms for event in of_type(events, Woken)] == [b""]
+    assert tries(events) == [(0, 1, [1])]
+
+
+def test_backoff_doubles_up_to_its_maximum():
+    steps = queue(priorities=(0, 0), backoff_max_ms=5_000)
+    parked(steps)
+    ends = []
+    for round_number in range(4):
+        now_ms = 100_000 * (round_number + 1)
+        again = tried(steps.when(improved(0, 1), at_ms=now_ms))[0]
+        steps.when(refused(again))
+        ends.append(int(steps.state.pods.until_ms[0]) - now_ms)
+    assert ends == [2_000, 4_000, 5_000, 5_000]
+
+
+def test_an_improvement_after_the_refusal_but_before_parking_is_not_lost():
+    """The mirror of kube-scheduler's lost wake-ups: it came while the pod was still in flight."""
+    steps = queue(shards=2)
+    first = tried(steps.when(pending(1, 1)))[0]
+    second = tried(steps.when(refused(first)))[0]
+    steps.when(improved(0, 1))
+    again = steps.when(refused(second))
+    assert of_type(again, Parked) == []
+    assert [(event.shard, event.urgent) for event in tried(again)] == [(0, True)]
+
+
+def test_an_improvement_in_the_same_step_as_the_last_refusal_is_not_lost():
+    steps = queue()
+    first = tried(steps.when(pending(1, 1)))[0]
+    assert tries(steps.when(refused(first), improved(0, 1))) == [(0, 1, [1])]
+
+
+def test_rounds_of_leftovers_are_bounded():
+    steps = queue()
+    attempt = tried(steps.when(pending(1, 1)))[0]
+    rounds = 0
+    while True:
+        events = steps.when(refused(attempt), improved(0, 1))
+        if of_type(events, Parked):
+            break
+        rounds += 1
+        attempt = tried(events)[0]
+    assert rounds == 3
+    assert steps.core.due_ms(steps.state) == steps.state.now_ms
+    events = steps.when()
+    assert [unpack(event.until_ms).tolist() for event in of_type(events, Woken)] == [[2_000]]
+
+
+def test_pods_parked_for_five_minutes_are_tried_again():
+    steps = queue()
+    parked(steps)
+    assert steps.core.due_ms(steps.state) == 301_000
+    assert tries(steps.when(at_ms=300_999)) == []
+    assert tries(steps.when(at_ms=301_000)) == [(0, 1, [1])]
+
+
+def test_a_parked_pod_that_goes_is_not_woken():
+    steps = queue()
+    parked(steps)
+    steps.when(PodsGone(pack([1])))
+    assert steps.when(improved(0, 1)) == []
+    assert steps.core.due_ms(steps.state) is None
+
+
+@pytest.mark.parametrize("late", ["reserved", "refused"])
+def test_answers_for_pods_that_went_are_ignored(late):
+    steps = queue()
+    first = tried(steps.when(pending(1, 1)))[0]
+    steps.when(PodsGone(pack([1])))
+    assert steps.when(reserved(first) if late == "reserved" else refused(first)) == []
+
+
+def test_a_bind_that_was_abandoned_is_tried_again_after_a_backoff():
+    steps = queue(priorities=(0, 0))
+    first = tried(steps.when(pending(1, 1), pending(2, 2)))
+    steps.when(reserved(first[0]))
+    assert tries(steps.when(BindFailed(pack([1]), "abandoned"), at_ms=1_100)) == []
+    assert steps.core.due_ms(steps.state) == 2_100
+    assert tries(steps.when(at_ms=2_100)) == [(0, 1, [1])]
+
+
+def test_an_abandoned_bind_may_overtake_its_reservation():
+    steps = queue(priorities=(0, 0))
+    first = tried(steps.when(pending(1, 1), pending(2, 2)))
+    steps.when(BindFailed(pack([1]), "abandoned"))
+    again = tried(steps.when(at_ms=3_000))[0]
+    assert ids(again) == [1]
+    steps.when(reserved(first[0]))
+    assert again.attempt in steps.state.attempts
+    steps.when(reserved(again), bound(1))
+    assert again.attempt not in steps.state.attempts
+
+
+@pytest.mark.parametrize("reason", ["gone", "foreign"])
+def test_a_pod_that_failed_for_good_is_dropped(reason):
+    steps = queue()
+    first = tried(steps.when(pending(1, 1)))[0]
+    steps.when(reserved(first), BindFailed(pack([1]), reason))
+    assert steps.core.due_ms(steps.state) is None
+    assert tries(steps.when(pending(1, 1))) == []
+
+
+def test_a_bind_may_overtake_its_reservation():
+    steps = queue()
+    first = tried(steps.when(pending(1, 1)))[0]
+    steps.when(bound(1))
+    assert steps.when(reserved(first)) == []
+    assert steps.state.shards[0].units == 0
