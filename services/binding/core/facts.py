@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from services.binding.core.binds import FEW, raise_revision, recheck
+from services.binding.core import binds
+from services.binding.core.binds import raise_revision, recheck
 from services.binding.core.evictions import victims_gone
 from services.binding.core.rows import move, settle_rows
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
@@ -57,7 +58,7 @@ def _name_many(state: BindingState, event: PodsNamed, rows: I64, revisions: I64)
 def pods_assigned(state: BindingState, event: PodsAssigned) -> None:
     """The cluster shows these pods on these nodes."""
     pods, nodes, table = unpack(event.ids), unpack(event.nodes), state.table
-    if len(pods) <= FEW:
+    if len(pods) <= binds.FEW:
         for pod, node in zip(pods.tolist(), nodes.tolist(), strict=True):
             row = table.row(pod)
             if row >= 0:
