@@ -1,0 +1,249 @@
+"""Preemption's core: who goes, for whom. The serial arbiter over what the shards try out.
+
+The shards do the dry runs and re-validate; here candidates are merged, budgets and victims have
+their one owner, and evictions are asked for only after a shard charged the nomination. It deletes
+nothing itself (binding does) and moves no pod between queues (queueing does).
+
+An ask that is over always says so: PreemptionClosed, or NominationReady from the shard. Answers to
+closed asks are ignored, except for what became of evictions: a victim is free for others only when
+it is known not to be on its way out.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from services.preemption.core import answers, facts
+from services.preemption.core.choice import Choice, choices, message
+from services.preemption.core.state import (
+    LEFT,
+    SUPERSEDED,
+    Ask,
+    Config,
+    PreemptionState,
+    parse_config,
+)
+from services.preemption.transitions import SEARCHING, Phase
+from shared.events.base import Configured, Event
+from shared.events.binding import Bound, Evicted, EvictionFailed
+from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsAssigned, PodsGone
+from shared.events.placement import (
+    CandidatesFound,
+    Nominated,
+    NominationLost,
+    NominationReady,
+    NominationStale,
+)
+from shared.events.preemption import (
+    DryRunAsked,
+    EvictAsked,
+    EvictRecalled,
+    NominateAsked,
+    NominationCleared,
+    PreemptionClosed,
+    PreemptionOpened,
+)
+from shared.events.queueing import PreemptAsked
+from shared.model.columns import pack, unpack
+from shared.model.ids import BINDING, INGEST, PREEMPTION, QUEUEING, placement
+
+__all__ = ["Config", "PreemptionCore", "PreemptionState", "parse_config"]
+
+
+class PreemptionCore:
+    """The state machine; see the module's first lines."""
+
+    journal = PREEMPTION
+
+    def __init__(self, placements: int) -> None:
+        """`placements` is the number of shards (fixed for an epoch)."""
+        assert placements >= 1
+        self.placements = placements
+        shards = (placement(shard) for shard in range(placements))
+        self.sources: tuple[str, ...] = (INGEST, QUEUEING, *shards, BINDING)
+
+    def new(self) -> PreemptionState:
+        """See Core.new."""
+        return PreemptionState(self.sources)
+
+    def evolve(self, state: PreemptionState, event: Event) -> None:
+        """See Core.evolve. What concerns no open ask is ignored: answers may come late."""
+        match event:
+            case PodsGone() | PodsAssigned() | Bound():
+                facts.pods(state, event)
+            case BudgetSet() | BudgetCovers() | BudgetGone():
+                facts.budget(state, event)
+            case PreemptAsked():
+                _asked(state, event)
+            case CandidatesFound():
+                answers.candidates(state, event, self.placements)
+            case Nominated() | NominationStale() | NominationReady() | NominationLost():
+                answers.nomination(state, event)
+            case Evicted() | EvictionFailed():
+                answers.eviction(state, event)
+            case DryRunAsked() | NominateAsked() | PreemptionOpened() | EvictAsked():
+                _went_on(state, event)
+            case NominationCleared() | PreemptionClosed():
+                _ended(state, event)
+            case Configured():
+                state.config = parse_config(event.config.get("preemption", {}))
+
+    def decide(self, state: PreemptionState) -> Iterator[Event]:
+        """See Core.decide. Asks in their order, then those whose victims outlived their time.
+
+        Queueing keeps few asks open, which bounds the step.
+        """
+        for number in sorted(state.todo):
+            yield from _next(state, state.asks[number])
+        for number in [ask for due_ms, ask in state.timers if due_ms <= state.now_ms]:
+            yield from _close(state, state.asks[number])
+
+    def due_ms(self, state: PreemptionState) -> int | None:
+        """See Core.due_ms."""
+        if state.todo:
+            return state.now_ms
+        return state.timers[0][0] if state.timers else None
+
+    def effects(self, _state: PreemptionState) -> Mapping[int, Event]:
+        """Evictions are binding's effects; preemption has none."""
+        return {}
+
+    def dump(self, state: PreemptionState) -> Any:
+        """See Core.dump."""
+        return state.dump()
+
+    def load(self, body: Any) -> PreemptionState:
+        """See Core.load."""
+        state = self.new()
+        state.restore(body)
+        return state
+
+    def check(self, state: PreemptionState) -> None:
+        """See Core.check."""
+        dues = ((ask.due_ms, ask.ask) for ask in state.asks.values() if ask.due_ms)
+        assert state.timers == sorted(dues)
+        newest = {ask.pod: ask.ask for _n, ask in sorted(state.asks.items())}
+        assert state.by_pod == newest, "one open preemption per preemptor"
+        assert not any(pod in state.gone for pod in state.victims), "a victim is gone and taken"
+        for ask in state.asks.values():
+            if ask.phase in (Phase.NOMINATING, Phase.NOMINATED, Phase.EVICTING):
+                for pod in ask.victims:
+                    owner = state.victims.get(pod)
+                    assert pod in state.gone or (owner is not None and owner.ask == ask.ask)
+
+
+def _next(state: PreemptionState, ask: Ask) -> Iterator[Event]:
+    """The next thing to do about one ask that waits for nobody."""
+    if ask.end:
+        yield from _close(state, ask)
+    elif ask.phase is Phase.NEW:
+        yield _again(state, ask)
+    elif ask.phase is Phase.ANSWERED:
+        yield _choose(state, ask)
+    else:
+        yield PreemptionOpened(ask.ask, ask.pod, ask.node, pack(ask.victims))
+        if ask.victims:
+            yield EvictAsked(ask.ask, ask.pod, ask.node, pack(ask.victims))
+
+
+def _again(state: PreemptionState, ask: Ask) -> Event:
+    """A (further) round of dry runs, while there is one left."""
+    if ask.rounds >= state.config.rounds_max:
+        return PreemptionClosed(ask.ask, ask.pod, "")
+    taken = pack(sorted(state.victims))
+    return DryRunAsked(ask.ask, ask.pod, ask.sig, state.budgets.lefts(), taken)
+
+
+def _choose(state: PreemptionState, ask: Ask) -> Event:
+    """The best candidate that is still open to us."""
+    found = ask.answers()
+    if not any(answer.candidates for answer in found):
+        return PreemptionClosed(ask.ask, ask.pod, message(found))
+    open_choices = choices(found, state.budgets, state.evicted())
+    if not open_choices:
+        return _again(state, ask)
+    best = open_choices[0]
+    if _got_worse(state, ask, best) and ask.rounds < state.config.rounds_max:
+        return _again(state, ask)
+    chosen = best.candidate
+    return NominateAsked(ask.ask, ask.pod, ask.sig, best.shard, chosen.node, chosen.victims)
+
+
+def _got_worse(state: PreemptionState, ask: Ask, best: Choice) -> bool:
+    """Whether other asks used up budgets of these victims since the shards were asked."""
+    if best.violations <= best.candidate.violations:
+        return False
+    budgets = state.budgets
+    return any(
+        budgets.left(budget) < ask.lefts.get(budget, 0)
+        for pod in unpack(best.candidate.victims).tolist()
+        for budget in budgets.coverage.of(pod)
+    )
+
+
+def _close(state: PreemptionState, ask: Ask) -> Iterator[Event]:
+    """Take everything back that can be, and say that it is over."""
+    is_said = ask.phase is not Phase.READY and ask.end != SUPERSEDED
+    number, pod, shard, nominated = ask.ask, ask.pod, ask.shard, ask.nominated
+    if ask.phase is Phase.EVICTING and state.unanswered(ask):
+        yield EvictRecalled(number)
+    if nominated or not is_said:
+        yield NominationCleared(number, pod, shard)
+    if is_said:
+        yield PreemptionClosed(number, pod, "")
+
+
+def _asked(state: PreemptionState, event: PreemptAsked) -> None:
+    """A pod asks (again): what is still open for it is void."""
+    before = state.asks.get(state.by_pod.get(event.pod, 0))
+    if before is not None and before.phase in SEARCHING:
+        before.follow("superseded")
+        state.close(before)
+    elif before is not None:
+        state.finish(before, SUPERSEDED)
+    state.last_ask += 1
+    ask = Ask(state.last_ask, event.pod, event.sig)
+    if event.pod in state.gone or event.pod in state.placed:
+        ask.end = LEFT
+    state.open(ask)
+
+
+def _went_on(
+    state: PreemptionState, event: DryRunAsked | NominateAsked | PreemptionOpened | EvictAsked
+) -> None:
+    """The decisions that carry an ask forward."""
+    ask = state.asks[event.ask]
+    match event:
+        case DryRunAsked():
+            ask.follow("dry_run_asked")
+            ask.rounds += 1
+            ask.lefts = {one.budget: one.left for one in event.budgets}
+            ask.found = {}
+        case NominateAsked():
+            ask.follow("nominate_asked")
+            ask.shard, ask.node, ask.nominated = event.shard, event.node, True
+            ask.found = {}
+            state.take(ask, unpack(event.victims).tolist())
+        case PreemptionOpened():
+            ask.follow("preemption_opened")
+            state.set_due(ask, state.now_ms + state.config.victims_ms_max)
+        case EvictAsked():
+            ask.follow("evict_asked")
+    state.note(ask)
+
+
+def _ended(state: PreemptionState, event: NominationCleared | PreemptionClosed) -> None:
+    """The last word on an ask; victims whose eviction was never asked for are free again."""
+    ask = state.asks.get(event.ask)
+    if ask is None:
+        return
+    if isinstance(event, NominationCleared):
+        ask.nominated = False
+        if ask.phase is not Phase.READY and ask.end != SUPERSEDED:
+            return
+        name = "nomination_cleared" if ask.phase is Phase.READY else "superseded"
+    else:
+        name = "preemption_closed"
+    if ask.phase in (Phase.NOMINATING, Phase.NOMINATED):
+        state.give_back(ask.ask, ask.victims)
+    ask.follow(name)
+    state.close(ask)

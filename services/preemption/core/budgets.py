@@ -1,0 +1,187 @@
+"""Disruption budgets: what they still allow, given the evictions of ours their status lacks.
+
+A budget's status lags behind our evictions. So a victim counts against its budgets from the moment
+it is chosen until the status must show it: it is named in `disrupted`, or it is gone and a status
+came after the API accepted its eviction.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from shared.events.ingest import BudgetSet
+from shared.events.preemption import BudgetLeft
+from shared.model.columns import I64, pack, unpack
+
+GROWTH_MIN = 1024
+
+
+class Coverage:
+    """Which budgets cover a pod: a column for the usual one budget, a dict for pods with more."""
+
+    def __init__(self) -> None:
+        """Nothing is covered."""
+        self._first = np.zeros(GROWTH_MIN, np.int32)
+        self._more: dict[int, list[int]] = {}
+
+    def add(self, budget: int, ids: I64) -> None:
+        """These pods are covered, too."""
+        if not len(ids):
+            return
+        top = int(ids.max())
+        if top >= len(self._first):
+            grown = np.zeros(max(top + 1, 2 * len(self._first)), np.int32)
+            grown[: len(self._first)] = self._first
+            self._first = grown
+        for pod in ids[self._first[ids] > 0].tolist():
+            if budget not in self.of(pod):
+                self._more.setdefault(pod, []).append(budget)
+        self._first[ids[self._first[ids] == 0]] = budget
+
+    def of(self, pod: int) -> list[int]:
+        """The budgets of a pod, ascending."""
+        first = int(self._first[pod]) if pod < len(self._first) else 0
+        return sorted([first, *self._more.get(pod, ())]) if first else []
+
+    def forget(self, ids: I64) -> None:
+        """Pods that are gone."""
+        self._first[ids[ids < len(self._first)]] = 0
+        if self._more:
+            for pod in ids.tolist():
+                self._more.pop(pod, None)
+
+    def drop(self, budget: int) -> None:
+        """A budget that is gone."""
+        for pod in sorted(self._more):
+            left = [other for other in self.of(pod) if other != budget]
+            self._first[pod] = left[0] if left else 0
+            self._more[pod] = left[1:]
+            if not left[1:]:
+                del self._more[pod]
+        self._first[self._first == budget] = 0
+
+    def dump(self) -> Any:
+        """Covered pods ascending, each with its lowest budget; then the pods with more."""
+        ids = np.flatnonzero(self._first).astype(np.int64)
+        lowest = self._first[ids].astype(np.int64)
+        more = [(pod, self.of(pod)) for pod in sorted(self._more)]
+        if more:
+            rows = np.searchsorted(ids, [pod for pod, _budgets in more])
+            lowest[rows] = [budgets[0] for _pod, budgets in more]
+        return [pack(ids), pack(lowest), [[pod, budgets[1:]] for pod, budgets in more]]
+
+    @classmethod
+    def load(cls, body: Any) -> "Coverage":
+        """Inverse of dump."""
+        ids, lowest, more = body
+        found = cls()
+        rows = unpack(ids)
+        found.add(1, rows)
+        found._first[rows] = unpack(lowest)
+        found._more = {pod: list(budgets) for pod, budgets in more}
+        return found
+
+
+class Budgets:
+    """All budgets with our own evictions counted against them."""
+
+    def __init__(self) -> None:
+        """No budgets."""
+        self.allowed: dict[int, int] = {}
+        self.disrupted: dict[int, set[int]] = {}
+        self.coverage = Coverage()
+        # budget -> victim -> whether a status came after its eviction was accepted
+        self.charges: dict[int, dict[int, bool]] = {}
+
+    def set(self, event: BudgetSet, victims: dict[int, bool]) -> None:
+        """A status. `victims` are those still there, with whether their eviction was accepted."""
+        self.allowed[event.budget] = event.allowed
+        self.disrupted[event.budget] = set(unpack(event.disrupted).tolist())
+        self.cover(event.budget, unpack(event.covered), victims)
+        charged = self.charges.get(event.budget, {})
+        for pod in sorted(charged):
+            if pod in self.disrupted[event.budget] or pod not in victims:
+                del charged[pod]
+            elif victims[pod]:
+                charged[pod] = True
+
+    def cover(self, budget: int, ids: I64, victims: dict[int, bool]) -> None:
+        """More pods of a budget; some of them may be on their way out already."""
+        self.coverage.add(budget, ids)
+        for pod in ids.tolist() if victims else ():
+            if pod in victims:
+                self.charges.setdefault(budget, {}).setdefault(pod, False)
+
+    def drop(self, budget: int) -> None:
+        """A deleted budget."""
+        self.allowed.pop(budget, None)
+        self.disrupted.pop(budget, None)
+        self.charges.pop(budget, None)
+        self.coverage.drop(budget)
+
+    def charge(self, pod: int) -> None:
+        """A victim was chosen."""
+        for budget in self.coverage.of(pod):
+            if pod not in self.disrupted.get(budget, ()):
+                self.charges.setdefault(budget, {}).setdefault(pod, False)
+
+    def give_back(self, pod: int) -> None:
+        """It is no victim after all."""
+        for budget in sorted(self.charges):
+            self.charges[budget].pop(pod, None)
+
+    def gone(self, pod: int) -> None:
+        """A victim left; where a status came since its eviction, that status knows."""
+        for budget in sorted(self.charges):
+            if self.charges[budget].get(pod, False):
+                del self.charges[budget][pod]
+
+    def left(self, budget: int) -> int:
+        """Disruptions still allowed, never below 0."""
+        return max(0, self.allowed.get(budget, 0) - len(self.charges.get(budget, ())))
+
+    def lefts(self) -> tuple[BudgetLeft, ...]:
+        """What every budget still allows, by number."""
+        return tuple(BudgetLeft(budget, self.left(budget)) for budget in sorted(self.allowed))
+
+    def violations(self, victims: Sequence[int]) -> int:
+        """Victims beyond what a budget of theirs allows (filterPodsWithPDBViolation)."""
+        left: dict[int, int] = {}
+        count = 0
+        for pod in victims:
+            is_violating = False
+            for budget in self.coverage.of(pod):
+                if pod in self.disrupted.get(budget, ()):
+                    continue
+                left[budget] = left.get(budget, self.left(budget)) - 1
+                is_violating = is_violating or left[budget] < 0
+            count += is_violating
+        return count
+
+    def dump(self) -> Any:
+        """Canonical plain values."""
+        return [
+            [
+                [budget, allowed, sorted(self.disrupted.get(budget, ()))]
+                for budget, allowed in sorted(self.allowed.items())
+            ],
+            self.coverage.dump(),
+            [
+                [budget, sorted(charged.items())]
+                for budget, charged in sorted(self.charges.items())
+                if charged
+            ],
+        ]
+
+    @classmethod
+    def load(cls, body: Any) -> "Budgets":
+        """Inverse of dump."""
+        budgets, coverage, charges = body
+        found = cls()
+        for budget, allowed, disrupted in budgets:
+            found.allowed[budget] = allowed
+            found.disrupted[budget] = set(disrupted)
+        found.coverage = Coverage.load(coverage)
+        found.charges = {budget: dict(charged) for budget, charged in charges}
+        return found

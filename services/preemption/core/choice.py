@@ -1,0 +1,58 @@
+"""Which candidate is taken: kube-scheduler's pickOneNodeForPreemption over all shards' answers."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from services.preemption.core.budgets import Budgets
+from shared.events.placement import Candidate, CandidatesFound
+from shared.model.columns import size, unpack
+
+
+class Choice(NamedTuple):
+    """A candidate of a shard, and the violations it has by the budgets of now."""
+
+    shard: int
+    candidate: Candidate
+    violations: int
+
+
+def order(choice: Choice) -> tuple[int, ...]:
+    """Less is better: fewest violations, lowest highest victim, smallest priority sum, fewest
+    victims, latest start of the highest victims; then the first found.
+    """
+    found = choice.candidate
+    return (
+        choice.violations,
+        found.highest,
+        found.priority_sum,
+        size(found.victims),
+        -found.earliest_start_ms,
+        choice.shard,
+    )
+
+
+def choices(
+    answers: Iterable[CandidatesFound], budgets: Budgets, taken: dict[int, bool]
+) -> list[Choice]:
+    """Candidates that share no victim with other asks, best first."""
+    found: list[Choice] = []
+    for answer in answers:
+        for candidate in answer.candidates:
+            victims = unpack(candidate.victims).tolist()
+            if not any(pod in taken for pod in victims):
+                found.append(Choice(answer.shard, candidate, budgets.violations(victims)))
+    return sorted(found, key=order)
+
+
+def message(answers: Iterable[CandidatesFound]) -> str:
+    """What PostFilter adds to the pod's message when no shard has a candidate."""
+    reasons: Counter[str] = Counter()
+    nodes = 0
+    for answer in answers:
+        nodes += answer.nodes
+        for reason, count in answer.reasons:
+            reasons[reason] += count
+    words = sorted(f"{count} {reason}" for reason, count in reasons.items() if count)
+    tail = f" {', '.join(words)}." if words else ""
+    return f"preemption: 0/{nodes} nodes are available:{tail}"

@@ -1,0 +1,206 @@
+"""What preemption knows: open asks, every victim on its way out, budgets, and who is out of play.
+
+Derived from the rest and never dumped: asks by pod, asks with something to decide, and the order
+of the times by which victims must be gone.
+"""
+
+from bisect import insort
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from services.preemption.core.budgets import Budgets
+from services.preemption.transitions import Phase, following
+from shared.events.placement import CandidatesFound
+from shared.machine.core import MachineState
+from shared.model.podset import PodSet
+
+LEFT = "the preemptor is gone or has a node"
+LOST = "the nomination is lost"
+FAILED = "an eviction failed"
+SUPERSEDED = "asked again"
+
+
+class Config(Struct, frozen=True, forbid_unknown_fields=True):
+    """`rounds_max`: dry runs per ask. `victims_ms_max`: how long after its eviction a victim may
+    stay before the nomination is given up, and how long a freed place is kept for its preemptor.
+    """
+
+    rounds_max: int = 3
+    victims_ms_max: int = 60_000
+
+
+def parse_config(options: dict[str, Any]) -> Config:
+    """Preemption's options, checked. Raises ValueError naming the option and the rule."""
+    try:
+        config = msgspec.convert(options, Config)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"preemption: {error}") from error
+    for name in Config.__struct_fields__:
+        if getattr(config, name) < 1:
+            raise ValueError(f"preemption: {name} must be >= 1, is {getattr(config, name)}")
+    return config
+
+
+class Victim(Struct, array_like=True):
+    """A pod chosen to go for `ask`; shared by nobody until it is gone or cannot be evicted."""
+
+    ask: int
+    evicted: bool = False
+
+
+class Ask(Struct, array_like=True):
+    """One search for victims for one pod. `end` says why it must be closed, "" while it goes on.
+
+    `lefts` is what the budgets allowed when the shards were asked; `nominated` that a shard may
+    hold a charge for it.
+    """
+
+    ask: int
+    pod: int
+    sig: int
+    phase: Phase = Phase.NEW
+    rounds: int = 0
+    lefts: dict[int, int] = {}
+    found: dict[int, CandidatesFound] = {}
+    shard: int = -1
+    node: int = 0
+    victims: list[int] = []
+    nominated: bool = False
+    end: str = ""
+    due_ms: int = 0
+
+    def follow(self, event: str) -> None:
+        """Take the transition of `event`; AssertionError with the story when there is none."""
+        story = (
+            f"ask {self.ask} for pod {self.pod}, round {self.rounds}, node {self.node} of shard "
+            f"{self.shard}, victims {self.victims}"
+        )
+        self.phase = following(self.phase, event, story)
+
+    def answers(self) -> list[CandidatesFound]:
+        """What the shards found, by shard."""
+        return [self.found[shard] for shard in sorted(self.found)]
+
+    def dump(self) -> list[Any]:
+        """Plain values in an order that does not depend on the order of answers."""
+        plain: list[Any] = msgspec.to_builtins(self, builtin_types=(bytes,))
+        return [sorted(value.items()) if isinstance(value, dict) else value for value in plain]
+
+    @classmethod
+    def load(cls, plain: list[Any]) -> "Ask":
+        """Inverse of dump."""
+        columns = [
+            dict(value) if name in _BY_NUMBER else value
+            for name, value in zip(cls.__struct_fields__, plain, strict=True)
+        ]
+        return msgspec.convert(columns, cls)
+
+
+_BY_NUMBER = {"lefts", "found"}
+DECIDABLE = (Phase.NEW, Phase.ANSWERED, Phase.NOMINATED)
+
+
+class PreemptionState(MachineState):
+    """See the module's first lines."""
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        """Nobody asked yet."""
+        super().__init__(sources)
+        self.config = Config()
+        self.last_ask = 0
+        self.asks: dict[int, Ask] = {}
+        self.victims: dict[int, Victim] = {}
+        self.budgets = Budgets()
+        self.gone = PodSet()
+        self.placed = PodSet()
+        self.by_pod: dict[int, int] = {}
+        self.todo: set[int] = set()
+        self.timers: list[tuple[int, int]] = []
+
+    def open(self, ask: Ask) -> None:
+        """Take an ask in."""
+        self.asks[ask.ask] = ask
+        if ask.end != SUPERSEDED:
+            self.by_pod[ask.pod] = ask.ask
+        if ask.due_ms:
+            insort(self.timers, (ask.due_ms, ask.ask))
+        self.note(ask)
+
+    def close(self, ask: Ask) -> None:
+        """Forget an ask. Its victims stay taken while an eviction of theirs may be under way."""
+        self.set_due(ask, 0)
+        del self.asks[ask.ask]
+        self.todo.discard(ask.ask)
+        if self.by_pod.get(ask.pod) == ask.ask:
+            del self.by_pod[ask.pod]
+
+    def note(self, ask: Ask) -> None:
+        """Keep `todo` true after a change of the ask."""
+        if ask.end or ask.phase in DECIDABLE:
+            self.todo.add(ask.ask)
+        else:
+            self.todo.discard(ask.ask)
+
+    def finish(self, ask: Ask, why: str) -> None:
+        """It must be closed; the first reason counts."""
+        ask.end = ask.end or why
+        self.note(ask)
+
+    def set_due(self, ask: Ask, due_ms: int) -> None:
+        """By when something must have happened; 0 = no such time."""
+        if ask.due_ms:
+            self.timers.remove((ask.due_ms, ask.ask))
+        ask.due_ms = due_ms
+        if due_ms:
+            insort(self.timers, (due_ms, ask.ask))
+
+    def take(self, ask: Ask, victims: list[int]) -> None:
+        """These victims belong to this ask from now on."""
+        ask.victims = [pod for pod in victims if pod not in self.gone]
+        for pod in ask.victims:
+            assert pod not in self.victims, f"ask {ask.ask} and {self.victims[pod].ask} share {pod}"
+            self.victims[pod] = Victim(ask.ask)
+            self.budgets.charge(pod)
+
+    def give_back(self, ask: int, victims: list[int]) -> None:
+        """These are no victims of this ask after all."""
+        for pod in victims:
+            victim = self.victims.get(pod)
+            if victim is not None and victim.ask == ask:
+                del self.victims[pod]
+                self.budgets.give_back(pod)
+
+    def evicted(self) -> dict[int, bool]:
+        """Victims still there, with whether the API accepted their eviction."""
+        return {pod: victim.evicted for pod, victim in self.victims.items()}
+
+    def unanswered(self, ask: Ask) -> bool:
+        """Whether an eviction of this ask has no answer yet."""
+        found = (self.victims.get(pod) for pod in ask.victims)
+        return any(one is not None and one.ask == ask.ask and not one.evicted for one in found)
+
+    def dump(self) -> Any:
+        """See Core.dump."""
+        return [
+            msgspec.to_builtins(self.config),
+            self.last_ask,
+            [ask.dump() for _number, ask in sorted(self.asks.items())],
+            [[pod, one.ask, one.evicted] for pod, one in sorted(self.victims.items())],
+            self.budgets.dump(),
+            self.gone.dump(),
+            self.placed.dump(),
+        ]
+
+    def restore(self, body: Any) -> None:
+        """Become what `body` was made of."""
+        config, self.last_ask, asks, victims, budgets, gone, placed = body
+        self.config = msgspec.convert(config, Config)
+        for ask in asks:
+            self.open(Ask.load(ask))
+        self.victims = {pod: Victim(ask, evicted) for pod, ask, evicted in victims}
+        self.budgets = Budgets.load(budgets)
+        self.gone = PodSet.load(gone)
+        self.placed = PodSet.load(placed)

@@ -1,0 +1,1 @@
+"""preemption's core, case by case."""

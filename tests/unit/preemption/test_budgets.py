@@ -1,0 +1,137 @@
+"""What a budget still allows while its status lags behind our evictions."""
+
+from services.preemption.core import PreemptionCore
+from shared.events.binding import Evicted, EvictionFailed
+from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsGone
+from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationStale
+from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked
+from shared.events.queueing import PreemptAsked
+from shared.model.columns import pack
+from shared.testing.steps import Steps
+
+FIRST, SECOND = 50, 51
+
+
+def status(allowed, *disrupted, budget=1, covered=()):
+    return BudgetSet(budget, allowed, "a/b", pack(list(disrupted)), pack(list(covered)))
+
+
+def chose(*victims):
+    """Budget 1 allows 3 of pods 1..5; one ask nominated these victims."""
+    mesh = Steps(PreemptionCore(1))
+    mesh.when(status(3), BudgetCovers(1, pack([1, 2, 3, 4, 5])), PreemptAsked(FIRST, 7, 1))
+    found = Candidate(30, pack(list(victims)), 0, 0, 0, 0, 1)
+    mesh.when(CandidatesFound(0, 1, FIRST, (found,)))
+    return mesh
+
+
+def evicted(*victims):
+    mesh = chose(*victims)
+    mesh.when(Nominated(0, 1, FIRST, 7, 30, pack(list(victims))))
+    mesh.when(Evicted(1, pack(list(victims))))
+    return mesh
+
+
+def left(mesh):
+    """What the next ask tells the shards about budget 1."""
+    mesh.reload()
+    (event,) = mesh.when(PreemptAsked(SECOND, 8, 1))
+    return {one.budget: one.left for one in event.budgets}.get(1)
+
+
+def test_a_chosen_victim_counts_at_once():
+    assert left(chose(1, 2)) == 1
+
+
+def test_pods_without_a_budget_do_not_count():
+    assert left(chose(1, 9)) == 2
+
+
+def test_more_victims_than_allowed_leave_nothing():
+    assert left(chose(1, 2, 3, 4)) == 0
+
+
+def test_a_stale_nomination_gives_the_budget_back():
+    mesh = chose(1, 2)
+    mesh.given(NominationStale(0, 1, FIRST))
+    assert mesh.when()[0].budgets == (BudgetLeft(1, 3),)
+
+
+def test_a_failed_eviction_gives_the_budget_back():
+    mesh = chose(1, 2)
+    mesh.when(Nominated(0, 1, FIRST, 7, 30, pack([1, 2])))
+    mesh.when(Evicted(1, pack([1])), EvictionFailed(1, pack([2]), "refused"))
+    assert left(mesh) == 2
+
+
+def test_a_status_that_names_the_victim_counts_it_itself():
+    mesh = evicted(1, 2)
+    mesh.when(status(2, 1))
+    assert left(mesh) == 1
+
+
+def test_a_status_before_the_victim_is_gone_still_lacks_it():
+    mesh = evicted(1)
+    mesh.when(status(3))
+    assert left(mesh) == 2
+
+
+def test_a_victim_that_went_counts_until_a_status_came():
+    mesh = evicted(1)
+    mesh.when(PodsGone(pack([1])))
+    assert left(mesh) == 2
+
+
+def test_a_status_after_the_victim_went_knows_it():
+    mesh = evicted(1)
+    mesh.when(PodsGone(pack([1])), status(3))
+    assert left(mesh) == 3
+
+
+def test_a_status_between_eviction_and_going_knows_it_once_it_is_gone():
+    mesh = evicted(1)
+    mesh.when(status(3))
+    mesh.reload()
+    mesh.when(PodsGone(pack([1])))
+    assert left(mesh) == 3
+
+
+def test_coverage_that_comes_late_counts_victims_on_their_way():
+    mesh = evicted(9)
+    mesh.when(BudgetCovers(1, pack([9])))
+    assert left(mesh) == 2
+
+
+def test_a_deleted_budget_is_not_told():
+    mesh = evicted(1)
+    mesh.when(BudgetGone(1))
+    assert left(mesh) is None
+    assert mesh.state.budgets.coverage.of(2) == []
+
+
+def test_a_pod_may_have_several_budgets():
+    mesh = evicted(1)
+    mesh.when(status(5, budget=2, covered=[1, 2]), status(9, budget=3, covered=[2]))
+    mesh.reload()
+    assert mesh.state.budgets.coverage.of(2) == [1, 2, 3]
+    mesh.when(BudgetGone(1))
+    assert mesh.state.budgets.coverage.of(2) == [2, 3]
+    assert mesh.state.budgets.coverage.of(3) == []
+    mesh.when(PodsGone(pack([2])))
+    assert mesh.state.budgets.coverage.of(2) == []
+
+
+def test_budgets_used_up_meanwhile_are_another_round():
+    mesh = Steps(PreemptionCore(1))
+    mesh.when(status(1, covered=[1, 2]), PreemptAsked(FIRST, 7, 1), PreemptAsked(SECOND, 8, 1))
+    answers = (
+        CandidatesFound(0, ask, pod, (Candidate(30, pack([ask]), 0, 0, 0, 0, 1),))
+        for ask, pod in ((1, FIRST), (2, SECOND))
+    )
+    assert mesh.when(*answers) == [
+        NominateAsked(1, FIRST, 7, 0, 30, pack([1])),
+        DryRunAsked(2, SECOND, 8, (BudgetLeft(1, 0),), pack([1])),
+    ]
+    violating = Candidate(30, pack([2]), 1, 0, 0, 0, 1)
+    decided = mesh.when(CandidatesFound(0, 2, SECOND, (violating,)))
+    assert decided == [NominateAsked(2, SECOND, 8, 0, 30, pack([2]))], "only minimised"

@@ -1,0 +1,104 @@
+"""pickOneNodeForPreemption, one criterion a case; and what is said when there is no candidate."""
+
+import pytest
+
+from services.preemption.core.budgets import Budgets
+from services.preemption.core.choice import choices, message
+from shared.events.ingest import BudgetSet
+from shared.events.placement import Candidate, CandidatesFound
+from shared.model.columns import pack
+
+BASE = 1 << 31
+
+
+def candidate(node, victims=(1,), violations=0, highest=0, priority_sum=BASE, started_ms=1_000):
+    return Candidate(node, pack(list(victims)), violations, highest, priority_sum, started_ms, 1)
+
+
+def chosen(*candidates, budgets=None, taken=None, shards=1):
+    """Candidates are dealt to the shards in turn."""
+    answers = [
+        CandidatesFound(shard, 1, 50, tuple(candidates[shard::shards])) for shard in range(shards)
+    ]
+    found = choices(answers, budgets or Budgets(), taken or {})
+    return [choice.candidate.node for choice in found]
+
+
+def budgets(allowed, *covered, disrupted=()):
+    found = Budgets()
+    found.set(BudgetSet(1, allowed, "b", pack(list(disrupted)), pack(list(covered))), {})
+    return found
+
+
+# Each better candidate is worse by every criterion after the one it wins by.
+CASES = {
+    "fewest violations": (
+        candidate(2, (1,), highest=1, priority_sum=BASE),
+        candidate(1, (2, 3), highest=9, priority_sum=9 * BASE, started_ms=1),
+        budgets(0, 1),
+    ),
+    "lowest highest victim": (
+        candidate(2, (1,), highest=5, priority_sum=BASE),
+        candidate(1, (2, 3), highest=4, priority_sum=9 * BASE, started_ms=1),
+        None,
+    ),
+    "smallest priority sum": (
+        candidate(2, (1,), priority_sum=2 * BASE),
+        candidate(1, (2, 3), priority_sum=2 * BASE - 1, started_ms=1),
+        None,
+    ),
+    "fewest victims": (
+        candidate(2, (1, 2)),
+        candidate(1, (3,), started_ms=1),
+        None,
+    ),
+    "latest start": (candidate(2, started_ms=1_000), candidate(1, started_ms=1_001), None),
+}
+
+
+@pytest.mark.parametrize(("worse", "better", "left"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize("shards", [1, 2])
+def test_candidates_are_picked_in_kube_schedulers_order(worse, better, left, shards):
+    assert chosen(worse, better, budgets=left, shards=shards) == [1, 2]
+    assert chosen(better, worse, budgets=left, shards=shards) == [1, 2]
+
+
+def test_equals_are_taken_in_the_order_found():
+    assert chosen(candidate(5), candidate(3), candidate(4)) == [5, 3, 4]
+    assert chosen(candidate(5), candidate(3), candidate(4), shards=2) == [5, 4, 3]
+
+
+def test_candidates_with_victims_of_others_are_left_out():
+    assert chosen(candidate(1, (1, 2)), candidate(2, (3,)), taken={2: False}) == [2]
+
+
+@pytest.mark.parametrize(
+    ("victims", "allowed", "disrupted", "violations"),
+    [
+        ((1, 2), 2, (), 0),
+        ((1, 2), 1, (), 1),
+        ((1, 2), 0, (), 2),
+        ((1, 9), 1, (), 0),
+        ((1, 2), 1, (2,), 0),
+        ((9,), 0, (), 0),
+    ],
+)
+def test_violations_are_counted_as_kube_scheduler_does(victims, allowed, disrupted, violations):
+    assert budgets(allowed, 1, 2, 3, disrupted=disrupted).violations(victims) == violations
+
+
+def test_a_pod_of_two_budgets_is_one_violation():
+    both = budgets(0, 1)
+    both.set(BudgetSet(2, 0, "c", b"", pack([1])), {})
+    assert both.violations([1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("reasons", "nodes", "text"),
+    [
+        ((("b", 2), ("a", 11)), 13, "preemption: 0/13 nodes are available: 11 a, 2 b."),
+        ((), 4, "preemption: 0/4 nodes are available:"),
+    ],
+)
+def test_the_message_is_fit_errors(reasons, nodes, text):
+    assert message([CandidatesFound(0, 1, 50, (), reasons, nodes)]) == text
