@@ -1,0 +1,148 @@
+"""`muster serve`: some of the mesh's journals, owned by this process until it is told to stop."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from muster.addresses import BusAddress, Clients, parse_bus
+from muster.cluster_address import open_cluster, parse_cluster
+from muster.commands.run import loop_factory
+from muster.faults import Fault, UsageFault
+from muster.mesh import Mesh, all_journals, default_owner, partitions
+from muster.options import mesh_config, parse_settings
+from muster.run_directory import SNAPSHOTS
+from muster.runner import first_error
+from shared.adapters.snapshot_directory import DirectorySnapshots
+from shared.machine.reset import EpochBus, EpochStore, epochs, renamed
+from shared.model.ids import service_of
+from shared.ports.bus import Bus, split_journal
+
+OUTSIDE = ("ingest", "binding")
+"""The services that speak to the cluster."""
+EPOCH_POLL_S = 0.5
+_CONTROL = "epochs/0"
+
+
+def serve(
+    services: list[str],
+    bus: str,
+    cluster: str,
+    placements: int,
+    run_dir: Path,
+    owner: str | None,
+    settings: list[str],
+    metrics_port: int,
+) -> None:
+    """Own the journals until SIGTERM or SIGINT. Raises UsageFault, Fault, BusUnavailable."""
+    journals = chosen_journals(services, placements)
+    address = parse_bus(bus)
+    config = mesh_config(parse_settings(settings))
+    if any(service_of(name) in OUTSIDE for name in journals) and not cluster:
+        raise UsageFault("--cluster: is required for ingest and binding")
+    if cluster:
+        parse_cluster(cluster)
+    mesh = Mesh(
+        bus_of=_not_open,
+        store=DirectorySnapshots(run_dir / SNAPSHOTS),
+        cluster=open_cluster(cluster),
+        placements=placements,
+        config=config,
+        owner=owner or default_owner(),
+    )
+    with asyncio.Runner(loop_factory=loop_factory()) as loop:
+        loop.run(_until_told(mesh, address, journals, metrics_port))
+
+
+def _not_open(journal: str) -> Bus:
+    raise AssertionError(f"{journal}: the bus is not open yet")
+
+
+def chosen_journals(services: Sequence[str], placements: int) -> list[str]:
+    """`placement` stands for all its partitions, `all` for the whole mesh. Raises UsageFault."""
+    known = all_journals(placements)
+    found: list[str] = []
+    for word in services:
+        matching = [name for name in known if word in ("all", name, service_of(name))]
+        if not matching:
+            raise UsageFault(f"{word}: must be one of all, {', '.join(known)}, or a service's name")
+        found.extend(name for name in matching if name not in found)
+    return found
+
+
+async def _until_told(
+    mesh: Mesh, address: BusAddress, journals: list[str], metrics_port: int
+) -> None:
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    async with AsyncExitStack() as stack:
+        epoch = await _epoch(address, mesh.placements, told)
+        if epoch is None:
+            return
+        clients = address.clients(_topics(mesh.placements, epoch))
+        stack.push_async_callback(clients.close)
+        await clients.open(journals)
+        _use(mesh, clients, epoch)
+        if metrics_port:
+            stack.callback(_serve_metrics(mesh, metrics_port))
+        work = asyncio.create_task(mesh.serve(journals))
+        stop = asyncio.create_task(told.wait())
+        print(f"serving {' '.join(journals)} as {mesh.owner}", flush=True)
+        await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if work.done():
+            _raise(work)
+        work.cancel()
+        await asyncio.gather(work, stop, return_exceptions=True)
+
+
+def _raise(work: asyncio.Task[None]) -> None:
+    try:
+        work.result()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+    raise Fault("the services ended by themselves")
+
+
+async def _epoch(address: BusAddress, placements: int, told: asyncio.Event) -> int | None:
+    """The epoch in force, waiting while one is being opened; None when told to stop meanwhile."""
+    clients = address.clients(partitions(placements))
+    await clients.open([_CONTROL])
+    try:
+        while True:
+            known = await epochs(clients.opened[_CONTROL])
+            if not known:
+                return 1
+            if known[-1].is_open:
+                return known[-1].number
+            if told.is_set():
+                return None
+            await asyncio.sleep(EPOCH_POLL_S)
+    finally:
+        await clients.close()
+
+
+def _topics(placements: int, epoch: int) -> dict[str, int]:
+    """Service -> partitions of one epoch."""
+    return {
+        split_journal(renamed(f"{service}/0", epoch))[0]: count
+        for service, count in partitions(placements).items()
+    }
+
+
+def _use(mesh: Mesh, clients: Clients, epoch: int) -> None:
+    mesh.epoch = epoch
+    if epoch == 1:
+        mesh.bus_of = clients.opened.__getitem__
+        return
+    mesh.bus_of = lambda journal: EpochBus(clients.opened[journal], epoch)
+    mesh.store = EpochStore(mesh.store, epoch)
+
+
+def _serve_metrics(mesh: Mesh, port: int) -> Callable[[], None]:
+    from shared.adapters.metrics import registry_of
+    from shared.adapters.metrics import serve as serve_metrics
+
+    return serve_metrics(registry_of(mesh.owners), "0.0.0.0", port)
