@@ -145,8 +145,9 @@ class Pods:
             return
         moved = NEXT_COLUMN[event][old]
         assert int(moved.min()) != ILLEGAL, self.story(event, ids)
-        self.state[rows] = moved
+        # Counted before the write, because `old` is a view where `rows` is a slice.
         gained, lost = np.bincount(moved, minlength=STATES), np.bincount(old, minlength=STATES)
+        self.state[rows] = moved
         for state in range(STATES):
             counts[state] += int(gained[state]) - int(lost[state])
 
