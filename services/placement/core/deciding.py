@@ -32,6 +32,7 @@ from shared.model.columns import I64, pack, pack16
 
 DISPATCH_UNITS = 60
 NODES_PER_UNIT = 50
+REFUSAL_UNITS = 300
 ASK_UNITS = 2_000
 
 Answer = GangOffered | GangHeld | GangRefused | CandidatesFound | Nominated | NominationStale
@@ -52,7 +53,7 @@ def decide(state: PlacementState) -> Iterator[Event]:
     while todo.heap and units > 0:
         units -= dispatch_units
         event = place_head(state, todo.head(), max(1, units))
-        units -= len(event.ids) >> 3
+        units -= len(event.ids) >> 3 if isinstance(event, Reserved) else REFUSAL_UNITS
         yield event
     if state.nominations:
         yield from nominations.news(state)

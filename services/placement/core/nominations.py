@@ -115,21 +115,16 @@ def nodes_left(state: PlacementState, nodes: set[int]) -> None:
             one.lost = NODE_GONE
 
 
-def still_fits(state: PlacementState, one: Nomination) -> bool:
-    """Whether the space is still there once the victims are gone. A node is looked at again only
-    when something on it changed; the answer does not depend on that.
+def still_fits(state: PlacementState, one: Nomination, rivals: tuple[int, ...]) -> bool:
+    """Whether the space is still there once the victims are gone; `rivals` are the asks nominated
+    on this node. A node is looked at again only when something on it changed; the answer does not
+    depend on that.
     """
     table = state.table
     row = table.row_of(one.node)
     if row is None:
         return False
-    rivals = [ask for ask, other in state.nominations.items() if other.node == one.node]
-    seen = (
-        table.changes.restarts,
-        table.static_version,
-        int(table.generation[row]),
-        *sorted(rivals),
-    )
+    seen = (table.changes.restarts, table.static_version, int(table.generation[row]), *rivals)
     if state.fit_checked.get(one.ask) == seen:
         return True
     fits, _mask = room_for(state, one.pod, one.sig, one.node, set(one.victims))
@@ -140,9 +135,15 @@ def still_fits(state: PlacementState, one: Nomination) -> bool:
 
 def news(state: PlacementState) -> Iterator[NominationReady | NominationLost]:
     """What has to be said about nominations now."""
+    rivals: dict[int, tuple[int, ...]] = {}
+    for ask in sorted(state.nominations):
+        node = state.nominations[ask].node
+        rivals[node] = (*rivals.get(node, ()), ask)
     for ask in sorted(state.nominations):
         one = state.nominations[ask]
-        reason = one.lost or ("" if still_fits(state, one) else SPACE_LOST)
+        reason = one.lost
+        if not reason and not still_fits(state, one, rivals[one.node]):
+            reason = SPACE_LOST
         if reason:
             yield NominationLost(state.shard, ask, one.pod, reason)
         elif not one.victims and not one.announced:
