@@ -41,7 +41,7 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> str:
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913 (one parameter per option)
     world: Annotated[
         list[str],
         typer.Argument(

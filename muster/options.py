@@ -1,4 +1,4 @@
-"""`--set service.option=value` to the configuration that services take; checked before the start."""
+"""`--set service.option=value` to the services' configuration, checked before anything starts."""
 
 import importlib
 from collections.abc import Sequence

@@ -56,7 +56,5 @@ class Display:
             self._bar.update(self._task, completed=progress.bound, total=progress.total, rest=rest)
         elif not self._quiet and progress.seconds >= self._next_s:
             self._next_s = progress.seconds + EVERY_S
-            self._console.out(
-                f"{progress.seconds:6.1f} s  {progress.bound:,} of {progress.total:,} bound, {rest}",
-                highlight=False,
-            )
+            counts = f"{progress.bound:,} of {progress.total:,} bound, {rest}"
+            self._console.out(f"{progress.seconds:6.1f} s  {counts}", highlight=False)

@@ -163,11 +163,11 @@ def _check(mesh: asyncio.Task[None]) -> None:
     try:
         mesh.result()
     except BaseExceptionGroup as group:
-        raise _first(group) from group
+        raise first_error(group) from group
     raise Fault("the services ended by themselves")
 
 
-def _first(error: BaseException) -> BaseException:
+def first_error(error: BaseException) -> BaseException:
     """The first single error of nested groups; the others follow from it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

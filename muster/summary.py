@@ -93,7 +93,7 @@ def _allocation(final: Final) -> dict[str, Any]:
 
 def rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     """The summary as (name, value), in reading order."""
-    found = [
+    return [
         ("world", result["world"]),
         ("nodes", f"{result['nodes']:,}"),
         ("pods", f"{result['pods']:,}"),
@@ -111,7 +111,6 @@ def rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("arrival to bound (ms)", _spans(result["latency_ms"])),
         ("journals", f"{result['records']:,} records, {result['journal_bytes'] / 1e6:.1f} MB"),
     ]
-    return found
 
 
 def _share(amount: dict[str, int], unit: int, name: str) -> str:

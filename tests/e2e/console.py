@@ -1,0 +1,48 @@
+"""Runs the command as a user does: another process, its exit code and what it prints."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+ROOT = Path(__file__).resolve().parents[2]
+TIMEOUT_S = 240
+
+
+class Ran(Struct, frozen=True):
+    """What came of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> dict[str, Any]:
+        """The result of `--output json`."""
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+def muster(*words: str | Path, cwd: Path = ROOT, **environ: str) -> Ran:
+    """Run the command with these words."""
+    done = subprocess.run(
+        [sys.executable, "-m", "muster", *map(str, words)],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environ,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def complaint(ran: Ran, code: int) -> str:
+    """The one line that a failed command printed."""
+    assert ran.code == code, ran
+    assert ran.out == ""
+    (line,) = ran.err.splitlines()
+    return line

@@ -1,0 +1,111 @@
+"""`muster run` on the bundled example, on floods and on the traces: complete, confirmed, kept."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shared.adapters.worlds.settings import data_root
+from tests.e2e.console import ROOT, Ran, muster
+
+EXAMPLE = ROOT / "examples" / "manifests"
+
+
+def finished(ran: Ran) -> dict:
+    assert ran.code == 0, ran.err
+    result = ran.json()
+    assert result["complete"]
+    assert result["confirmed"]
+    assert result["pods"] == result["bound"] + result["waiting"] + result["gone"]
+    return result
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("example") / "run"
+    return folder, muster("run", EXAMPLE, "--run-dir", folder, "--output", "json")
+
+
+@pytest.mark.slow
+def test_the_example_shows_what_it_promises(example):
+    result = finished(example[1])
+    assert result["gangs_committed"] == 2
+    assert result["gangs_timed_out"] == 1
+    assert result["preemptions"] >= 1
+    assert result["victims"] >= 1
+    selector = "node(s) didn't match Pod's node affinity/selector"
+    told = [reason for reason in result["waiting_by_reason"] if selector in reason]
+    assert told, result["waiting_by_reason"]
+    assert result["bound"] >= 1_000 + 3 + 4 + 6 + 8 + 1
+
+
+@pytest.mark.slow
+def test_a_run_is_kept_whole(example):
+    folder, ran = example
+    assert json.loads((folder / "summary.json").read_text()) == ran.json()
+    meta = json.loads((folder / "meta.json").read_text())
+    assert meta["world"] == [str(EXAMPLE)]
+    for name in ("journals.db", "history.msgpack"):
+        assert (folder / name).stat().st_size > 0
+
+
+@pytest.mark.parametrize("bus", ["sqlite", "memory"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_flood_is_bound_whole(tmp_path, bus, shards):
+    words = ("flood:pods=3000,nodes=60", "--bus", bus, "-p", str(shards), "-o", "json")
+    result = finished(muster("run", *words, "--run-dir", tmp_path / "run"))
+    assert (result["bound"], result["waiting"]) == (3_000, 0)
+
+
+def test_pods_that_do_not_fit_wait_and_are_confirmed(tmp_path):
+    words = ("flood:pods=50,nodes=2,node-pods=10,shapes=distinct", "-o", "json")
+    result = finished(muster("run", *words, "--run-dir", tmp_path / "run"))
+    assert (result["bound"], result["waiting"]) == (20, 30)
+    assert result["waiting_by_reason"] == {"Too many pods": 30}
+
+
+def test_the_piped_summary_is_plain_text(tmp_path):
+    ran = muster("run", "flood:pods=10,nodes=2", "--run-dir", tmp_path / "run")
+    assert ran.code == 0
+    assert "bound                     10" in ran.out
+    assert ran.out.isascii()
+
+
+def test_a_run_that_cannot_end_in_time_fails_with_one_line(tmp_path):
+    words = ("flood:pods=60,nodes=2,rate=10", "--time-limit", "1", "--run-dir", tmp_path / "run")
+    ran = muster("run", *words)
+    assert ran.code == 1
+    assert ran.err.splitlines()[-1].startswith("muster: not complete after 1 s: ")
+
+
+@pytest.fixture
+def openb(require_tool: Callable[..., None]) -> str:
+    root = data_root()
+    require_tool("traces", "export MUSTER_DATA=folder of the traces", found=root.is_dir())
+    return f"openb:{root / 'openb'}"
+
+
+def keep(tmp_path: Path) -> tuple[str, str, str, str]:
+    return "--run-dir", str(tmp_path / "run"), "--output", "json"
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("main-job")
+def test_the_main_job(tmp_path, openb):
+    result = finished(muster("run", openb, *keep(tmp_path)))
+    assert result["gangs_committed"] >= 50
+    assert result["gangs_timed_out"] >= 10
+    assert result["preemptions"] >= 50
+    assert result["gpu_milli"]["allocated"] >= 0.9 * result["gpu_milli"]["total"]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("main-job")
+def test_one_and_three_shards_bind_the_same_within_a_hundredth(tmp_path, openb):
+    one, three = (
+        finished(muster("run", openb, "--plain", "-p", shards, *keep(tmp_path / shards)))
+        for shards in ("1", "3")
+    )
+    for of in (lambda r: r["bound"], lambda r: r["gpu_milli"]["allocated"]):
+        assert abs(of(one) - of(three)) <= of(one) / 100

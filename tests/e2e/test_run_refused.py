@@ -1,0 +1,144 @@
+"""Bad input: one line that names file, field and rule, the right exit code, and nothing changed."""
+
+import sqlite3
+import zlib
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from tests.e2e.console import complaint, muster
+from tests.unit.worlds.build import NODE, container, controller, pod
+from tests.unit.worlds.conftest import NODES, PODS
+
+WORKLOAD = {
+    "apiVersion": "scheduling.k8s.io/v1alpha1",
+    "kind": "Workload",
+    "metadata": {"name": "w"},
+    "spec": {"podGroups": [{"name": "g", "policy": {"gang": {"minCount": 2}}}]},
+}
+REF = {"workloadRef": {"name": "w", "podGroup": "g"}}
+BIG = [pod(f"m{n}", containers=[container(cpu="5")], **REF) for n in range(2)]
+# A port that nobody listens on (discard, reserved).
+NOBODY = "127.0.0.1:9"
+
+
+def untouched(folder: Path, before: set[Path]) -> bool:
+    return set(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("objects", "line"),
+    [
+        ([controller("Deployment", "x", replica=3)], "spec.replica: is an unknown field"),
+        ([pod(containers=[container(cpu="-1")])], "requests.cpu: '-1' is negative"),
+        ([pod(), pod()], "Pod default/p: metadata.name: is a duplicate of"),
+        ([pod(containers=[container(memory="1e400")])], "requests.memory: '1e400' is out of range"),
+        ([pod(containers=[container(memory="lots")])], "requests.memory: 'lots' is not a quantity"),
+        (
+            [NODE, WORKLOAD, *BIG],
+            "policy.gang.minCount: 2 members ask for 10000 cpu, the whole cluster has 8000",
+        ),
+    ],
+    ids=["unknown-field", "negative", "duplicate", "range", "quantity", "gang"],
+)
+def test_bad_manifests(tmp_path, objects, line):
+    path = tmp_path / "in.yaml"
+    path.write_text(yaml.safe_dump_all(objects))
+    before = set(tmp_path.rglob("*"))
+    text = complaint(muster("run", path, "--run-dir", tmp_path / "run"), 2)
+    assert str(path) in text
+    assert line in text
+    assert untouched(tmp_path, before)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("qos", "class", "row 1: class: is an unknown column"),
+        ("pod-b,1000", "pod-b,-5", "row 3: cpu_milli: -5 is negative"),
+        ("pod-b", "pod-a", "row 3: name: 'pod-a' is a duplicate of row 2"),
+        ("pod-b,1000", "pod-b,few", "row 3: cpu_milli: 'few' is not a whole number"),
+    ],
+    ids=["unknown-column", "negative", "duplicate", "number"],
+)
+def test_bad_traces(tmp_path, old, new, line):
+    (tmp_path / "openb_node_list_all_node.csv").write_text(NODES)
+    path = tmp_path / "openb_pod_list_gpuspec33.csv"
+    path.write_text(PODS.replace(old, new, 1))
+    before = set(tmp_path.rglob("*"))
+    text = complaint(muster("run", f"openb:{tmp_path}", "--run-dir", tmp_path / "run"), 2)
+    assert f"{path} {line}" in text
+    assert untouched(tmp_path, before)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["run"], "Missing argument 'WORLD...'"),
+        (["run", "nowhere"], "nowhere: does not exist"),
+        (["run", "flood:", "--colour"], "No such option: --colour"),
+        (["run", "flood:", "-p", "0"], "Invalid value for '--placements'"),
+        (["run", "flood:", "--bus", "pigeon"], "--bus pigeon: must be one of sqlite, memory"),
+        (["run", "flood:", "--set", "queueing.speed=9"], "queueing.speed"),
+        (["run", "flood:pods=few"], "flood:pods=few: pods: 'few' is not a whole number"),
+        (["fly"], "No such command 'fly'"),
+        (["serve", "cooking", "--bus", "sqlite:x.db"], "cooking: must be one of all, ingest/0"),
+        (["serve", "queueing", "--bus", "tin-cans"], "--bus tin-cans: must be kafka://"),
+        (["serve", "ingest", "--bus", "sqlite:x.db"], "--cluster: is required"),
+    ],
+    ids=lambda value: "-".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_bad_usage(tmp_path, words, line):
+    assert line in complaint(muster(*words, cwd=tmp_path), 2)
+    assert untouched(tmp_path, set())
+
+
+def test_a_run_is_never_written_over(tmp_path):
+    (tmp_path / "journals.db").write_bytes(b"")
+    text = complaint(muster("run", "flood:pods=1", "--run-dir", tmp_path), 2)
+    assert f"--run-dir {tmp_path}: holds a run already" in text
+    assert (tmp_path / "journals.db").read_bytes() == b""
+
+
+def served(tmp_path: Path, path: Path) -> str:
+    words = ("serve", "queueing", "--bus", f"sqlite:{path}", "--run-dir", tmp_path / "run")
+    return complaint(muster(*words), 1)
+
+
+@pytest.fixture
+def journals(tmp_path):
+    """The file of a small run."""
+    folder = tmp_path / "kept"
+    assert muster("run", "flood:pods=20,nodes=2", "--run-dir", folder).code == 0
+    return folder / "journals.db"
+
+
+def test_a_truncated_journal_file(tmp_path, journals):
+    content = journals.read_bytes()
+    journals.write_bytes(content[: len(content) // 2 + 100])
+    before = journals.read_bytes()
+    assert str(journals) in served(tmp_path, journals)
+    assert journals.read_bytes() == before
+
+
+def test_a_journal_from_a_newer_version(tmp_path, journals):
+    with sqlite3.connect(journals) as connection:
+        tables = dict(connection.execute("SELECT name, id FROM journals"))
+        body = msgspec.msgpack.encode({"term": -1})
+        payload = b"M9" + zlib.crc32(body).to_bytes(4, "little") + body
+        table = f"journal_{tables['queueing/0']}"
+        connection.execute(
+            f"UPDATE {table} SET size_bytes=-1, payload=? WHERE position=0", (payload,)
+        )
+    text = served(tmp_path, journals)
+    assert "queueing/0 at 0: format b'M9' is not b'M1': written by another version" in text
+
+
+def test_an_unreachable_broker(tmp_path):
+    address = f"kafka://{NOBODY}/p?connect_timeout_ms=500"
+    words = ("serve", "queueing", "--bus", address, "--run-dir", tmp_path / "run")
+    text = complaint(muster(*words), 1)
+    assert f"Kafka at {NOBODY}" in text
+    assert "check that the broker runs" in text

@@ -1,0 +1,132 @@
+"""The brute-force check of a run's end: right waits pass, each kind of wrong one is seen."""
+
+from collections import Counter
+
+import pytest
+
+from muster.checker.fits import Load
+from muster.confirm import GATED, Final, Waiting, confirm
+from shared.model.objects import Gang, GpuRequest, Node, PodSpec, Taint
+
+FULL = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
+
+
+def node(name, cpu=1000, gpus=0, **more):
+    allocatable = (("cpu", cpu), ("memory", 1 << 30), ("pods", 10))
+    return Node(uid=name, name=name, allocatable=allocatable, gpu_count=gpus, **more)
+
+
+def spec(cpu=600, **more):
+    return PodSpec(requests=(("cpu", cpu),), **more)
+
+
+def waiting(message=FULL, number=9, gang="", pod=None, gated=False):
+    return Waiting(number, f"pod-{number}", pod or spec(), message, gang, gated)
+
+
+def final(*waits, nodes=None, loads=None, gangs=(), running=None):
+    tainted = node("b", taints=(Taint("k"),))
+    return Final(
+        nodes if nodes is not None else [node("a"), tainted],
+        loads if loads is not None else {"a": Load({1: spec()})},
+        list(waits),
+        {gang.key: gang for gang in gangs},
+        Counter(running or {}),
+    )
+
+
+def test_a_right_wait_is_confirmed_and_counted_by_reason():
+    verdict = confirm(final(waiting(), waiting(number=10)))
+    assert verdict.problems == []
+    assert verdict.reasons == {"Insufficient cpu, node(s) had untolerated taint(s)": 2}
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["", " preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."],
+)
+def test_what_preemption_adds_to_the_message_is_understood(after):
+    assert confirm(final(waiting(FULL + after))).problems == []
+
+
+@pytest.mark.parametrize(
+    ("wait", "loads", "problem"),
+    [
+        (waiting(), {}, "but fits on node a"),
+        (waiting(""), None, "waits without a message"),
+        (waiting("because"), None, "gives no reasons"),
+        (waiting(FULL.replace("0/2", "0/3")), None, "speaks of other than 2 nodes"),
+        (
+            waiting("0/2 nodes are available: 2 Insufficient cpu."),
+            None,
+            "brute force finds 1 nodes",
+        ),
+        (
+            waiting("0/2 nodes are available: 1 node(s) had untolerated taint(s)."),
+            None,
+            "fewer than 2",
+        ),
+        (
+            waiting("0/2 nodes are available: 2 node(s) had untolerated taint(s)."),
+            None,
+            "brute force finds 1 nodes",
+        ),
+    ],
+)
+def test_a_wrong_wait_or_message_is_a_problem(wait, loads, problem):
+    (found,) = confirm(final(wait, loads=loads)).problems
+    assert problem in found
+
+
+def test_without_nodes_only_one_message_is_right():
+    assert confirm(final(waiting("no nodes available to schedule pods"), nodes=[])).problems == []
+    assert confirm(final(waiting(), nodes=[])).problems != []
+
+
+def test_gated_pods_need_no_message():
+    verdict = confirm(final(waiting("", gated=True), loads={}))
+    assert verdict.problems == []
+    assert verdict.reasons == {GATED: 1}
+
+
+GANG = Gang(key="g", min_count=2)
+
+
+def members(message="gang timed out waiting for minCount members (2) to have a node", **more):
+    return [waiting(message, number, gang="g", **more) for number in (10, 11)]
+
+
+def test_a_gang_waits_rightly_when_too_few_members_fit():
+    nodes = [node("a", cpu=1000)]
+    assert confirm(final(*members(), nodes=nodes, loads={}, gangs=[GANG])).problems == []
+
+
+def test_a_gang_that_would_fit_is_a_problem():
+    nodes = [node("a", cpu=1200)]
+    (problem,) = confirm(final(*members(), nodes=nodes, loads={}, gangs=[GANG])).problems
+    assert "gang g waits" in problem
+
+
+def test_a_gang_waits_rightly_for_its_group_or_its_members():
+    text = "waiting for minCount pods from a gang to appear in scheduling queue"
+    nodes = [node("a", cpu=9000)]
+    assert confirm(final(*members(text), nodes=nodes, loads={})).problems == []
+    alone = final(members(text)[0], nodes=nodes, loads={}, gangs=[GANG])
+    assert confirm(alone).problems == []
+
+
+def test_members_beyond_a_running_gang_are_single_pods():
+    nodes = [node("a", cpu=9000)]
+    wait = final(members()[0], nodes=nodes, loads={}, gangs=[GANG], running={"g": 2})
+    assert "but fits on node a" in confirm(wait).problems[0]
+
+
+def test_a_gang_that_only_some_packing_fits_is_counted_apart():
+    # The share fits beside another on b, or on a's only empty device: then the whole one does not.
+    share, whole = spec(gpu=GpuRequest(500)), spec(gpu=GpuRequest(1000))
+    nodes = [node("a", gpus=1, cpu=3000), node("b", gpus=1, cpu=4000)]
+    loads = {"b": Load({1: spec(cpu=700, gpu=GpuRequest(500))}, {1: 1})}
+    pods = [waiting("gang timed out", 10, "g", share), waiting("gang timed out", 11, "g", whole)]
+    verdict = confirm(final(*pods, nodes=nodes, loads=loads, gangs=[GANG]))
+    assert verdict.problems == []
+    assert verdict.another_packing == 1

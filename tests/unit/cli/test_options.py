@@ -1,0 +1,64 @@
+"""Settings and bus addresses: accepted ones, and the line for each that cannot be used."""
+
+import pytest
+
+from muster.addresses import parse_bus
+from muster.faults import UsageFault
+from muster.options import mesh_config, parse_settings, sim_config
+
+
+def test_settings_become_options_by_service():
+    found = parse_settings(
+        ["queueing.max_batch=1", "placement.batch=false", "cluster.latency_ms=5"]
+    )
+    assert mesh_config(found) == {"queueing": {"max_batch": 1}, "placement": {"batch": False}}
+    assert sim_config(found, 7).latency_ms == 5
+    assert sim_config(found, 7).seed == 7
+
+
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("queueing", "--set queueing: must be service.option=value"),
+        ("queueing=1", "must be service.option=value"),
+        ("cooking.heat=1", "'cooking' is not one of ingest, queueing"),
+        ("queueing.nothing=1", "queueing.nothing: "),
+        ("queueing.max_batch=many", "--set queueing"),
+        ("queueing.max_batch=-1", "queueing.max_batch"),
+        ("cluster.latency_ms=-1", "--set cluster: latency_ms must be >= 0"),
+        ("cluster.weather=1", "weather"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_gets_one_line(setting, line):
+    with pytest.raises(UsageFault) as raised:
+        parse_settings([setting])
+    assert line in str(raised.value)
+
+
+def test_bus_addresses_are_read():
+    assert str(parse_bus("sqlite:a/b.db").sqlite) == "a/b.db"
+    kafka = parse_bus("kafka://h:9092/p?append_timeout_ms=5").kafka
+    assert kafka is not None
+    assert (kafka.bootstrap, kafka.prefix, kafka.append_timeout_ms) == ("h:9092", "p", 5)
+    assert kafka.replication_factor == 1
+    three = parse_bus("kafka://a:1,b:2,c:3").kafka
+    assert three is not None
+    assert (three.prefix, three.replication_factor) == ("muster", 3)
+
+
+@pytest.mark.parametrize(
+    ("address", "line"),
+    [
+        ("redis://h:1", "must be kafka://HOST:PORT"),
+        ("sqlite:", "must be kafka://HOST:PORT"),
+        ("kafka:h:1", "must be kafka://HOST:PORT"),
+        ("kafka://h", "every broker must be HOST:PORT"),
+        ("kafka://h:99999", "every broker must be HOST:PORT"),
+        ("kafka://h:1?colour=red", "colour"),
+        ("kafka://h:1?append_timeout_ms=soon", "append_timeout_ms"),
+    ],
+)
+def test_an_address_that_cannot_be_used_gets_one_line(address, line):
+    with pytest.raises(UsageFault) as raised:
+        parse_bus(address)
+    assert line in str(raised.value)
