@@ -62,17 +62,17 @@ def dump(state: BindingState) -> Any:
     rows = table.live()
     named = rows[(table.flags[rows] & NAMED) != 0]
     needed = rows[(table.flags[rows] & NEEDED) != 0]
-    chunks = [table.names[number] for number in table.chunks[named].tolist()]
-    runs = groupby(chunk.namespace for chunk in chunks)
+    uid_runs, name_runs = table.runs(named), table.runs(needed)
+    namespaces = groupby(uid_runs, key=lambda run: run[0].namespace)
     queued = [_array(entry) for entry in state.todo]
     saved = Saved(
         config=state.config,
         last=table.last,
         ids=pack(table.ids[rows]),
         columns=_columns(table, rows),
-        namespaces=[(name, len(list(run))) for name, run in runs],
-        uids=join(table.uid(row) for row in named.tolist()),
-        names=join(table.pod_name(row) for row in needed.tolist()),
+        namespaces=[(name, sum(len(places) for _, places in runs)) for name, runs in namespaces],
+        uids=join(chunk.uids_at(places) for chunk, places in uid_runs),
+        names=join(chunk.names_at(places) for chunk, places in name_runs),
         node_names=sorted(state.node_names.items()),
         node_marks=state.node_marks[: state.last_node + 1].tobytes(),
         waiting=sorted(state.waiting),

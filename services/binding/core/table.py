@@ -7,7 +7,7 @@ gone, the rest moves together and rows are found by bisection: memory follows th
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.model.columns import I64, split
+from shared.model.columns import I64, join, split
 
 I32 = NDArray[np.int32]
 
@@ -39,12 +39,12 @@ CHUNK_PODS = 8_192
 class Chunk:
     """Names of pods that were told together; `names` go when no bind can need them any more."""
 
-    __slots__ = ("_name_list", "_uid_list", "live", "names", "namespace", "needed", "uids")
+    __slots__ = ("_name_list", "_uid_list", "count", "live", "names", "namespace", "needed", "uids")
 
     def __init__(self, namespace: str, uids: str, names: str, count: int) -> None:
         """`count` pods, all live."""
         self.namespace, self.uids, self.names = namespace, uids, names
-        self.live = self.needed = count
+        self.count = self.live = self.needed = count
         self._uid_list: list[str] | None = None
         self._name_list: list[str] | None = None
 
@@ -60,6 +60,18 @@ class Chunk:
         if self._name_list is None:
             self._name_list = split(self.names)
         return self._name_list
+
+    def uids_at(self, places: list[int]) -> str:
+        """The joined uids of ascending places."""
+        if len(places) == self.count:
+            return self.uids
+        return join(map(self.uid_list().__getitem__, places))
+
+    def names_at(self, places: list[int]) -> str:
+        """The joined names of ascending places."""
+        if len(places) == self.count:
+            return self.names
+        return join(map(self.name_list().__getitem__, places))
 
     def unneeded(self, count: int) -> None:
         """So many pods need no bind any more."""
@@ -232,6 +244,19 @@ class BindTable:
     def pod_name(self, row: int) -> str:
         """The name of a pod that may still need it."""
         return self.names[self.chunks.item(row)].name_list()[self.places.item(row)]
+
+    def runs(self, rows: I64) -> list[tuple[Chunk, list[int]]]:
+        """Named rows as runs of one chunk with ascending places: what can be joined at once."""
+        chunks, places = self.chunks[rows], self.places[rows]
+        breaks = np.flatnonzero((chunks[1:] != chunks[:-1]) | (places[1:] <= places[:-1])) + 1
+        starts = [0, *breaks.tolist()] if len(rows) else []
+        listed = places.tolist()
+        return [
+            (self.names[number], listed[start:stop])
+            for number, start, stop in zip(
+                chunks[starts].tolist(), starts, [*starts[1:], len(listed)], strict=True
+            )
+        ]
 
     def uid(self, row: int) -> str:
         """A named pod's uid."""

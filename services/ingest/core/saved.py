@@ -59,7 +59,6 @@ def dump(state: IngestState) -> Any:
     """Canonical plain values."""
     table = state.pods
     slots = table.live()
-    uid_of = {slot: uid for uid, slot in table.slots.items()}
     labelsets = sorted(state.labelsets)
     waiting = sorted(name for name in state.waiting if name)
     columns = {
@@ -74,7 +73,7 @@ def dump(state: IngestState) -> Any:
     saved = Saved(
         counters={name: getattr(state, name) for name in COUNTERS},
         config=state.config,
-        uids=join(uid_of[slot] for slot in slots.tolist()),
+        uids=join(table.uids()),
         columns=columns,
         listed=marks.astype(np.int8).tobytes(),
         sigs=sorted((held.sig, key) for key, held in state.sigs.items()),

@@ -104,6 +104,14 @@ class PodTable:
         slots = np.flatnonzero(self.ids[: self.used])
         return slots[np.argsort(self.ids[slots], kind="stable")]
 
+    def uids(self) -> list[str]:
+        """Uids of all live pods, by ascending id: mostly the order in which they came."""
+        uids = list(self.slots)
+        ids = self.ids[np.fromiter(self.slots.values(), np.int64, len(uids))]
+        if np.count_nonzero(ids[1:] > ids[:-1]) == max(len(ids) - 1, 0):
+            return uids
+        return [uids[place] for place in np.argsort(ids, kind="stable").tolist()]
+
     def on_node(self, code: int) -> I64:
         """Slots of the pods whose node column holds `code`, by ascending id."""
         slots = np.flatnonzero(self.nodes[: self.used] == code)
