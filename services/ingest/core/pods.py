@@ -131,7 +131,11 @@ def _admit(state: IngestState, seen: Seen) -> None:
     if seen.nodes is not None:
         slots = np.atleast_1d(np.asarray(slots, np.int64))
         if ours:
-            table.told[slots] = [name != UNASSIGNED for name in seen.nodes]
+            table.told[slots] = [name != UNASSIGNED and not gang for name in seen.nodes]
+        if ours and gang:
+            # Members that run already count for minCount: queueing must know whose they are.
+            known = [row for row, name in enumerate(seen.nodes) if name in state.node_names]
+            tell_held(state, slots[known])
         assign(state, slots, seen.nodes)
         ids = pack(table.ids[slots[table.nodes[slots] == 0]])
     _tell_pending(state, event, sig, gang, ids)
