@@ -118,6 +118,9 @@ class SimMesh:
                 self.crashes[(service_of(journal), cause.point)] += 1
             case None | BusUnavailable() | EpochOver() | OwnershipLost():
                 pass
+            case _ if any(owner.ghost for owner in process.owners):
+                # Its memory is void, so it may well contradict what it reads: its death is right.
+                self.seen["ghost-stopped-itself"] += 1
             case _:
                 self.failures.append(f"{journal} halted: {type(cause).__name__}: {cause}")
                 self.seen["halt"] += 1
