@@ -7,6 +7,7 @@ from msgspec import Struct
 
 URGENT_ROUNDS_MAX = 3  # times the leftovers of one try start over because a shard improved
 ASKS_OPEN_MAX = 64  # preemptions under way in all
+ASK_AGAIN_MS = 2_000  # between asks while possible victims are still being bound
 GANGS_OPEN_MAX = 32  # gang attempts under way in all
 LANE_MS = 2_000  # how long a gang may have the lane
 LANE_AFTER_FAILURES = 2  # failed attempts after which a gang asks for the lane

@@ -74,15 +74,15 @@ def due_ms(state: QueueingState) -> int | None:
     work = state.say or state.closed or state.wake or state.nominated or lane_over(state)
     if work or _parkable(state) is not None or _next(state) is not None:
         return state.now_ms
-    if preempting.next_ask(state) is not None:
-        return state.now_ms
     backoff_ms = next_backoff_ms(state)
     if backoff_ms is not None and idle(state):
         return state.now_ms
     times = [backoff_ms, _next_flush_ms(state), gangs.next_timer_ms(state)]
+    times.append(preempting.next_ask_ms(state))
     if state.lane.gang:
         times.append(state.lane.until_ms)
-    return min((at_ms for at_ms in times if at_ms is not None), default=None)
+    due = [at_ms for at_ms in times if at_ms is not None]
+    return max(min(due), state.now_ms) if due else None
 
 
 # ---------------------------------------------------------- waking and parking

@@ -28,7 +28,7 @@ from services.queueing.transitions import Pod
 
 SIG_FIELDS = (
     *("sig", "priority", "never_preempts", "cpu_milli", "memory_bytes", "gpu_milli"),
-    *("mask", "sent", "note", "flush_ms"),
+    *("mask", "sent", "note", "flush_ms", "ask_ms"),
 )
 SHARD_FIELDS = ("nodes", "free_cpu_milli", "free_memory_bytes", "free_gpu_milli")
 ATTEMPT_FIELDS = ("attempt", "shard", "sig", "fixed", "tried", "rounds")
@@ -38,7 +38,7 @@ GANG_FIELDS = (
     *("verdict", "running"),
 )
 LANE_FIELDS = ("gang", "priority", "until_ms")
-RATE_FIELDS = ("since_ms", "count", "last")
+RATE_FIELDS = ("since_ms", "count", "last", "at_ms")
 
 
 def _fields(record: Any, names: tuple[str, ...]) -> list[Any]:

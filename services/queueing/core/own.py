@@ -74,6 +74,9 @@ def parked(state: QueueingState, event: Parked) -> None:
     moves.leave(state, ids, rows)
     if code is Pod.ASKING:
         pods.move("preemption_closed", ids, rows)
+        if sig.ask_ms > state.now_ms:
+            pods.askable[rows] = 1
+            sig.askable += len(ids)
     else:
         moves.refuse(state, ids)
         pods.move("parked", ids, rows)

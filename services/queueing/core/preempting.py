@@ -7,7 +7,7 @@ read here; the highest ask known to be over tells.
 import numpy as np
 
 from services.queueing.core import moves
-from services.queueing.core.config import ASKS_OPEN_MAX
+from services.queueing.core.config import ASK_AGAIN_MS, ASKS_OPEN_MAX
 from services.queueing.core.own import parked_ids
 from services.queueing.core.state import Ask, QueueingState, Sig
 from services.queueing.transitions import Pod
@@ -81,8 +81,14 @@ def closed(state: QueueingState, event: PreemptionClosed) -> None:
 
 
 def _nobody(state: QueueingState, sig: Sig, message: str) -> None:
-    """Its equals would get the same answer: none of them asks before it is parked again."""
+    """Its equals would get the same answer: none of them asks before it is parked again. Only
+    bound pods can be victims, so while pods are being bound the same question is worth repeating.
+    """
     sig.note = message
+    binding = state.pods.counts[Pod.RESERVED] or state.now_ms < state.rate.at_ms + ASK_AGAIN_MS
+    if binding:
+        sig.ask_ms = state.now_ms + ASK_AGAIN_MS
+        return
     ids = parked_ids(state, sig)
     if len(ids):
         state.pods.askable[state.pods.rows(ids)] = 0
@@ -115,16 +121,30 @@ def lost(state: QueueingState, event: NominationLost) -> None:
 
 def next_ask(state: QueueingState) -> PreemptAsked | None:
     """The signature of highest priority with a pod to ask for; its oldest such pod."""
-    if not state.ask_next:
+    if not _slot(state):
         return None
-    if state.pods.counts[Pod.ASKING] + state.pods.counts[Pod.PREEMPTING] >= ASKS_OPEN_MAX:
+    waiting = [state.sigs[sig] for sig in state.ask_next]
+    due = [sig for sig in waiting if sig.ask_ms <= state.now_ms]
+    if not due:
         return None
-    sig = min((state.sigs[sig] for sig in state.ask_next), key=lambda sig: (-sig.priority, sig.sig))
+    sig = min(due, key=lambda sig: (-sig.priority, sig.sig))
     pods = state.pods
     ids = pods.known(np.frombuffer(sig.parked, np.int64).copy())
     rows = ids - pods.base
-    wanted = (
-        (pods.state[rows] == Pod.PARKED) & (pods.sig[rows] == sig.sig) & (pods.askable[rows] == 1)
-    )
-    pod = int(ids[wanted].min())
+    parked = (pods.state[rows] == Pod.PARKED) & (pods.sig[rows] == sig.sig)
+    pod = int(ids[parked & (pods.askable[rows] == 1)].min())
     return PreemptAsked(pod, sig.sig, int(pods.attempt[pod - pods.base]))
+
+
+def next_ask_ms(state: QueueingState) -> int | None:
+    """When the next ask may be made."""
+    if not _slot(state):
+        return None
+    return min(state.sigs[sig].ask_ms for sig in state.ask_next)
+
+
+def _slot(state: QueueingState) -> bool:
+    if not state.ask_next:
+        return False
+    counts = state.pods.counts
+    return counts[Pod.ASKING] + counts[Pod.PREEMPTING] < ASKS_OPEN_MAX

@@ -68,11 +68,21 @@ class Sig:
 
     `mask` has a bit for each shard whose latest answer is a refusal; `refusals` keeps the last of
     each shard. `sent` has a bit for each shard that got the signature. `note` is the text that
-    preemption added. `parked`, `left` are indexes over the pod columns.
+    preemption added; it is not asked before `ask_ms`. `parked`, `left` are indexes over the pods.
     """
 
     __slots__ = (
-        *("askable", "asking", "cpu_milli", "fifo", "flush_ms", "gpu_milli", "lane", "left"),
+        *(
+            "ask_ms",
+            "askable",
+            "asking",
+            "cpu_milli",
+            "fifo",
+            "flush_ms",
+            "gpu_milli",
+            "lane",
+            "left",
+        ),
         *("mask", "memory_bytes", "never_preempts", "note", "parked", "parked_live", "priority"),
         *("refusals", "sent", "sig"),
     )
@@ -87,7 +97,7 @@ class Sig:
         self.note = ""
         self.parked = array("q")
         self.parked_live = self.askable = 0
-        self.asking = 0
+        self.asking = self.ask_ms = 0
         self.flush_ms = 0
         self.left: dict[int, Left] = {}
         self.lane = -1  # in which lane the queue's valid entry lies
@@ -165,11 +175,12 @@ class Lane:
 class BindRate:
     """Binds in the present and the last full second of the journal's time."""
 
-    __slots__ = ("count", "last", "since_ms")
+    __slots__ = ("at_ms", "count", "last", "since_ms")
 
     def __init__(self) -> None:
         """Nothing measured."""
         self.since_ms = self.count = self.last = 0
+        self.at_ms = -(1 << 40)  # of the last bind
 
     def add(self, now_ms: int, count: int) -> None:
         """Count binds."""
@@ -178,6 +189,7 @@ class BindRate:
             self.last = self.count * 1_000 // elapsed_ms
             self.since_ms, self.count = now_ms, 0
         self.count += count
+        self.at_ms = now_ms
 
     def per_second(self) -> int:
         """The higher of both seconds."""

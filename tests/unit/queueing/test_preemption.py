@@ -132,3 +132,16 @@ def test_a_reserved_preemptor_is_done():
     steps.when(reserved(urgent))
     assert steps.when(PreemptionClosed(1, 1, "")) == []
     assert isinstance(urgent, Dispatched)
+
+
+def test_the_question_is_repeated_while_possible_victims_are_being_bound():
+    steps = queue(priorities=(5, 0))
+    low = tried(steps.when(pending(2, 9)))[0]
+    steps.when(reserved(low))
+    asking(steps, 1)
+    assert of_type(steps.when(PreemptionClosed(1, 1, NO_ONE)), PreemptAsked) == []
+    assert steps.core.due_ms(steps.state) == 3_000
+    steps.when(bound(9), at_ms=2_500)
+    assert [event.pod for event in of_type(steps.when(at_ms=3_000), PreemptAsked)] == [1]
+    steps.when(PreemptionClosed(2, 1, NO_ONE), at_ms=4_500)
+    assert steps.core.due_ms(steps.state) == 304_500  # only the five minutes are left

@@ -174,6 +174,19 @@ def test_an_abandoned_bind_may_overtake_its_reservation():
     assert again.attempt not in steps.state.attempts
 
 
+@pytest.mark.parametrize("count", [2, 20])
+def test_an_answer_of_an_older_attempt_does_not_answer_the_newer_one(count):
+    steps = queue()
+    first = tried(steps.when(pending(1, *range(1, count + 1))))[0]
+    steps.when(BindFailed(pack([1]), "abandoned"))
+    again = tried(steps.when(at_ms=3_000))[0]
+    assert ids(again) == [1]
+    steps.when(reserved(first))
+    assert list(steps.state.attempts) == [again.attempt]
+    steps.when(reserved(again))
+    assert steps.state.attempts == {}
+
+
 @pytest.mark.parametrize("reason", ["gone", "foreign"])
 def test_a_pod_that_failed_for_good_is_dropped(reason):
     steps = queue()
