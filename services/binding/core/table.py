@@ -247,9 +247,11 @@ class BindTable:
 
     def runs(self, rows: I64) -> list[tuple[Chunk, list[int]]]:
         """Named rows as runs of one chunk with ascending places: what can be joined at once."""
+        if not len(rows):
+            return []
         chunks, places = self.chunks[rows], self.places[rows]
         breaks = np.flatnonzero((chunks[1:] != chunks[:-1]) | (places[1:] <= places[:-1])) + 1
-        starts = [0, *breaks.tolist()] if len(rows) else []
+        starts = [0, *breaks.tolist()]
         listed = places.tolist()
         return [
             (self.names[number], listed[start:stop])
