@@ -42,7 +42,7 @@ def serve(
     if any(service_of(name) in OUTSIDE for name in journals) and not cluster:
         raise UsageFault("--cluster: is required for ingest and binding")
     if cluster:
-        parse_cluster(cluster)
+        parse_cluster("--cluster", cluster)
     mesh = Mesh(
         bus_of=_not_open,
         store=DirectorySnapshots(run_dir / SNAPSHOTS),

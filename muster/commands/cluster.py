@@ -1,0 +1,88 @@
+"""`muster cluster`: a simulated cluster for services in other processes."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from muster.cluster_address import parse_cluster
+from muster.commands.run import loop_factory
+from muster.faults import Fault
+from muster.options import parse_settings, sim_config
+from shared.adapters.sim_cluster import SimCluster
+from shared.adapters.sim_cluster_history import write_history
+from shared.adapters.sim_cluster_server import SimClusterServer
+from shared.adapters.worlds.settings import Choice, load_world
+from shared.model.answers import Answer
+from shared.ports.cluster import BindRequest, Cluster, PodRead, Watched
+
+
+class PlaysWhenWatched:
+    """A cluster whose world begins with the first watch: nothing arrives before somebody looks."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        """The world stands still."""
+        self._cluster: Cluster = cluster
+        self._start = cluster.start
+        self._is_playing = False
+
+    async def identity(self) -> str:
+        """See Cluster.identity."""
+        return await self._cluster.identity()
+
+    async def list_all(self, kind: str) -> Watched:
+        """See Cluster.list_all."""
+        return await self._cluster.list_all(kind)
+
+    def watch(self, since: int) -> AsyncIterator[Watched]:
+        """See Cluster.watch."""
+        if not self._is_playing:
+            self._is_playing = True
+            self._start()
+        return self._cluster.watch(since)
+
+    async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
+        """See Cluster.bind."""
+        return await self._cluster.bind(requests)
+
+    async def read(self, uids: Sequence[str]) -> list[PodRead]:
+        """See Cluster.read."""
+        return await self._cluster.read(uids)
+
+    async def touch(self, uids: Sequence[str], messages: Sequence[str]) -> list[PodRead]:
+        """See Cluster.touch."""
+        return await self._cluster.touch(uids, messages)
+
+    async def evict(self, uids: Sequence[str]) -> list[Answer]:
+        """See Cluster.evict."""
+        return await self._cluster.evict(uids)
+
+
+def serve_cluster(
+    words: list[str], choice: Choice, listen: str, history: Path | None, settings: list[str]
+) -> None:
+    """Serve until SIGTERM or SIGINT, then write the history. Raises Fault."""
+    parse_cluster("--listen", listen)
+    config = sim_config(parse_settings(settings), choice.seed)
+    cluster = SimCluster(load_world(words, choice).world, config)
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as loop:
+            loop.run(_until_told(cluster, listen))
+    finally:
+        if history is not None:
+            write_history(history, cluster.history)
+
+
+async def _until_told(cluster: SimCluster, listen: str) -> None:
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    server = SimClusterServer(PlaysWhenWatched(cluster))
+    try:
+        address = await server.start(listen)
+    except OSError as error:
+        raise Fault(f"--listen {listen}: {error.strerror or error}") from error
+    print(f"listening on {address}", flush=True)
+    await told.wait()
+    cluster.stop()
+    await server.stop()

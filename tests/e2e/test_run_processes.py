@@ -1,0 +1,92 @@
+"""`muster serve` and `muster cluster`: the mesh in several processes over one SQLite file."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from muster.mesh import all_journals
+from muster.tally import Tally
+from shared.adapters.sim_cluster_history import read_history
+from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from tests.e2e.console import ROOT
+
+PATIENCE_S = 90.0
+PODS = 400
+
+
+class Started:
+    """A command that keeps running, with its output in a file."""
+
+    def __init__(self, folder: Path, name: str, *words: str) -> None:
+        self.output = folder / f"{name}.txt"
+        with self.output.open("w") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "muster", *words],
+                cwd=ROOT,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def until_said(self, text: str) -> None:
+        """Wait for a line of output."""
+        until(lambda: text in self.output.read_text(), self.output.read_text)
+
+    def stop(self) -> int:
+        """End it as a platform does."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(PATIENCE_S)
+
+
+def until(holds, shown):
+    end_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end_s, shown()
+        time.sleep(0.1)
+
+
+def bound(path: Path) -> int:
+    """How many pods the journals say are bound."""
+
+    async def count() -> int:
+        log = SqliteLog(path, readonly=True)
+        tally = Tally(SqliteBus(log), all_journals(1))
+        await tally.catch_up()
+        log.close()
+        return sum(1 for pod in tally.pods.values() if pod.bound_ms >= 0)
+
+    return asyncio.run(count())
+
+
+@pytest.mark.slow
+def test_a_mesh_of_processes_binds_a_flood(tmp_path):
+    journals, history = tmp_path / "j.db", tmp_path / "history"
+    address = f"unix:{tmp_path / 'c.sock'}"
+    world = f"flood:pods={PODS},nodes=10,rate=400"
+    cluster = Started(
+        tmp_path, "cluster", "cluster", world, "--listen", address, "--history", str(history)
+    )
+    common = ("--bus", f"sqlite:{journals}", "--run-dir", str(tmp_path / "run"))
+    others = []
+    try:
+        cluster.until_said("listening on")
+        for name, services in (
+            ("a", ("queueing", "placement", "permit", "preemption")),
+            ("b", ("ingest", "binding")),
+        ):
+            words = ("serve", *services, *common, "--cluster", address, "--owner", name)
+            others.append(Started(tmp_path, name, *words))
+        for other in others:
+            other.until_said("serving")
+        until(lambda: bound(journals) == PODS, lambda: f"{bound(journals)} of {PODS} bound")
+    finally:
+        codes = [started.stop() for started in (*others, cluster)]
+    assert codes == [0, 0, 0]
+    kinds = [happened.kind for happened in read_history(history)]
+    assert kinds.count("create") == kinds.count("bind") == PODS
