@@ -7,6 +7,7 @@ journals; a run in which a pod stays unbound is void.
 
 import asyncio
 import gc
+import os
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -41,13 +42,15 @@ class Case:
 
 @dataclass
 class Run:
-    """What one run came to. `cpu_s` of this process; `folder` holds the journals while it lives."""
+    """What one run came to. `resident_mib` is the process's memory with everything bound."""
 
     pods: int
     bound: int
     timing: Timing
     records: int
+    snapshots: int
     wall_s: float
+    resident_mib: float
 
     @property
     def pods_per_s(self) -> float:
@@ -88,15 +91,29 @@ async def play(case: Case, folder: Path) -> Run:
             await _look(serving)
         await asyncio.sleep(0.3)
         wall_s = clock() - began_s
+        resident_mib = _resident_mib()
     finally:
         cluster.stop()
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
     reader = SqliteBus(log)
     told = await timing(reader, started_ms)
-    records = sum(owner.stats.records for owner in mesh.owners())
+    stats = [owner.stats for owner in mesh.owners()]
     log.close()
-    return Run(pods, told.bound, told, records, wall_s)
+    return Run(
+        pods,
+        told.bound,
+        told,
+        sum(each.records for each in stats),
+        sum(each.snapshots for each in stats),
+        wall_s,
+        resident_mib,
+    )
+
+
+def _resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 async def _look(serving: asyncio.Task[None]) -> None:

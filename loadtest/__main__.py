@@ -1,0 +1,80 @@
+"""`make bench`: the speed table, each figure min / median / max of a few runs.
+
+Every run is a process of its own, so that one case's memory is not another's. A figure is void (and
+the exit code 1) when a pod stayed unbound. Targets are those of a two-core machine.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from loadtest.cases import CASES
+
+app = typer.Typer(add_completion=False, help=__doc__)
+
+
+@app.command()
+def bench(
+    cases: Annotated[list[str] | None, typer.Argument(help="Cases to run; none = all.")] = None,
+    runs: Annotated[int, typer.Option(help="Runs of each case.")] = 3,
+    output: Annotated[str, typer.Option(help="table or json.")] = "table",
+    here: Annotated[bool, typer.Option(hidden=True)] = False,
+) -> None:
+    """Measure the cases and print them beside their targets."""
+    chosen = cases or list(CASES)
+    if here:
+        print(json.dumps(CASES[chosen[0]].measure()))
+        return
+    unknown = [name for name in chosen if name not in CASES]
+    if unknown:
+        typer.echo(f"loadtest: {unknown[0]}: must be one of {', '.join(CASES)}", err=True)
+        raise typer.Exit(2)
+    console = Console(stderr=True)
+    rows: list[dict[str, Any]] = []
+    for name in chosen:
+        for number in range(runs):
+            console.print(f"{name}: run {number + 1} of {runs}", highlight=False)
+            rows.extend({"case": name, **figure} for figure in _run(name))
+    if output == "json":
+        print(json.dumps(rows, indent=2))
+    else:
+        Console().print(_table(rows))
+    if any(row["void"] for row in rows):
+        raise typer.Exit(1)
+
+
+def _run(name: str) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "loadtest", "--here", name]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        return [{"what": name, "value": 0.0, "unit": "failed", "void": True}]
+    figures: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(title="speed (min / median / max)")
+    for heading in ("case", "what", "min", "median", "max", "unit", "target", "stretch", ""):
+        table.add_column(
+            heading, justify="left" if heading in ("case", "what", "unit") else "right"
+        )
+    keys = list(dict.fromkeys((row["case"], row["what"]) for row in rows))
+    for case, what in keys:
+        mine = [row for row in rows if (row["case"], row["what"]) == (case, what)]
+        values = [row["value"] for row in mine]
+        void = "void" if any(row["void"] for row in mine) else ""
+        target, stretch = CASES[case].targets.get(what, ("", ""))
+        spread = (min(values), statistics.median(values), max(values))
+        shown = [f"{value:,.0f}" if value >= 100 else f"{value:,.2f}" for value in spread]
+        table.add_row(case, what, *shown, mine[0]["unit"], target, stretch, void)
+    return table
+
+
+if __name__ == "__main__":
+    app()

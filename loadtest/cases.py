@@ -1,0 +1,128 @@
+"""The cases of the speed table: what is played, what is measured, what was aimed at."""
+
+import asyncio
+import resource
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from loadtest import journals_at_rest
+from loadtest.one_process import Case, Run, measure
+from shared.adapters.worlds.flood import Flood, flood_world
+from shared.adapters.worlds.settings import data_root
+
+NODES = 5_000
+Figures = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A case of the table. `targets` are (target, stretch) by figure, as text."""
+
+    measure: Callable[[], Figures]
+    targets: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def figure(what: str, value: float, unit: str, void: bool = False) -> dict[str, Any]:
+    """One figure of one run."""
+    return {"what": what, "value": round(value, 3), "unit": unit, "void": void}
+
+
+def _flood(pods: int, shapes: Any = "identical", **options: Any) -> Flood:
+    gpu_nodes = 1_000 if shapes == "openb" else 0
+    return Flood(pods=pods, shapes=shapes, nodes=NODES, gpu_nodes=gpu_nodes, **options)
+
+
+def _case(flood: Flood, **options: Any) -> Case:
+    pod_list = data_root() / "openb" / "openb_pod_list_default.csv"
+    return Case(flood_world(flood, pod_list if flood.shapes == "openb" else None), **options)
+
+
+def _speed(run: Run) -> Figures:
+    void = run.bound < run.pods
+    return [
+        figure("speed", run.pods_per_s, "pods/s", void),
+        figure("records", run.records, "records", void),
+        figure("snapshots", run.snapshots, "snapshots", void),
+    ]
+
+
+def identical() -> Figures:
+    """A backlog of 100,000 identical pods."""
+    return _speed(measure(_case(_flood(100_000))))
+
+
+def openb() -> Figures:
+    """A backlog of 50,000 pods of the trace's shapes in random order."""
+    return _speed(measure(_case(_flood(50_000, "openb"))))
+
+
+def single() -> Figures:
+    """The same, one pod per dispatch."""
+    config = {"queueing": {"max_batch": 1}}
+    return _speed(measure(_case(_flood(50_000, "openb"), config=config)))
+
+
+def distinct() -> Figures:
+    """20,000 pods, each with a signature of its own."""
+    return _speed(measure(_case(_flood(20_000, "distinct"))))
+
+
+def latency() -> Figures:
+    """1,000 pods/s for 60 s, open loop, from the intended arrival to the bound outcome."""
+    run = measure(_case(_flood(60_000, rate=1_000), speed=1, snapshot_ms=60_000))
+    void = run.bound < run.pods
+    return [
+        figure("p50", run.timing.percentile_ms(0.50), "ms", void),
+        figure("p99", run.timing.percentile_ms(0.99), "ms", void),
+    ]
+
+
+def memory() -> Figures:
+    """5,000 nodes and 150,000 bound pods in one process."""
+    run = measure(_case(_flood(150_000)))
+    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return [
+        figure("resident", run.resident_mib, "MiB", run.bound < run.pods),
+        figure("peak", peak_mib, "MiB", run.bound < run.pods),
+    ]
+
+
+def recovery() -> Figures:
+    """Fold of 1,000,000 placed pods in placement and in queueing, without a snapshot."""
+    with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
+        flood = Flood(pods=1_000_000, nodes=10_000, cpu_milli=10, memory_bytes=1 << 20)
+        seconds = asyncio.run(journals_at_rest.recover(flood, Path(folder)))
+    return [figure(f"fold {name}", value, "s") for name, value in seconds.items()]
+
+
+def replay_batches() -> Figures:
+    """Re-decision of all journals of 100,000 identical pods."""
+    return _replay(_case(_flood(100_000)))
+
+
+def replay_single() -> Figures:
+    """Re-decision of all journals of 50,000 pods, one per dispatch."""
+    config = {"queueing": {"max_batch": 1}}
+    return _replay(_case(_flood(50_000, "openb"), config=config))
+
+
+def _replay(case: Case) -> Figures:
+    with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
+        pods, seconds, equal = asyncio.run(journals_at_rest.replayed(case, Path(folder)))
+    return [figure("re-decided", pods / seconds, "pods/s", not equal)]
+
+
+CASES: dict[str, Bench] = {
+    "identical": Bench(identical, {"speed": ("120,000", "300,000")}),
+    "openb": Bench(openb, {"speed": ("50,000", "120,000")}),
+    "single": Bench(single, {"speed": ("7,000", "16,000")}),
+    "distinct": Bench(distinct, {"speed": ("5,000", "11,000")}),
+    "latency": Bench(latency, {"p99": ("8", "3")}),
+    "memory": Bench(memory, {"peak": ("1,024", "400")}),
+    "recovery": Bench(recovery, {"fold placement/0": ("10", "2"), "fold queueing/0": ("10", "2")}),
+    "replay-batches": Bench(replay_batches, {"re-decided": ("200,000", "1,000,000")}),
+    "replay-single": Bench(replay_single, {"re-decided": ("15,000", "40,000")}),
+}
