@@ -210,6 +210,7 @@ class World:
         self.preemption: deque[Event] = deque()
         self.binding: deque[Event] = deque()
         self.log: list[Event] = []
+        self.tape: list[tuple[int, Event]] = []  # everything applied, with its time
         self.next_pod, self.next_ask, self.steps = 1, 1, 0
         self.pods: dict[int, int] = {}  # living pods -> signature
         self.tries: deque[GangDispatched] = deque()
@@ -404,6 +405,7 @@ class World:
     # ------------------------------------------------------------- stepping
 
     def evolve(self, event: Event) -> None:
+        self.tape.append((self.state.now_ms, event))
         self.core.evolve(self.state, event)
 
     def step(self, inputs: list[Event]) -> None:

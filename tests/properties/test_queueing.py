@@ -75,6 +75,21 @@ def test_a_loaded_state_decides_like_the_one_it_was_dumped_from(script, config, 
     assert again.core.due_ms(again.state) == world.core.due_ms(world.state)
 
 
+@given(SCRIPTS, CONFIGS, SHARDS)
+@settings(max_examples=50)
+def test_folding_without_deciding_comes_to_the_same_state(script, config, shards):
+    """Deciding changes nothing: a new owner, who only folds, continues in the same way."""
+    world = World(script, shards, config).run()
+    state = world.core.new()
+    for now_ms, event in world.tape:
+        state.now_ms = now_ms
+        world.core.evolve(state, event)
+    state.now_ms = world.state.now_ms
+    world.core.check(state)
+    assert encode(world.core.dump(state)) == encode(world.core.dump(world.state))
+    assert list(world.core.decide(state))[:1] == list(world.core.decide(world.state))[:1]
+
+
 @given(SCRIPTS, CONFIGS)
 @settings(max_examples=60)
 def test_work_is_due_exactly_as_long_as_a_step_decides_something(script, config):

@@ -145,3 +145,16 @@ def test_the_question_is_repeated_while_possible_victims_are_being_bound():
     assert [event.pod for event in of_type(steps.when(at_ms=3_000), PreemptAsked)] == [1]
     steps.when(PreemptionClosed(2, 1, NO_ONE), at_ms=4_500)
     assert steps.core.due_ms(steps.state) == 304_500  # only the five minutes are left
+
+
+def test_work_that_was_not_done_yet_survives_a_snapshot():
+    steps = queue(priorities=(5, 0))
+    asking(steps, 1)
+    steps.given(NominationReady(0, 1, 1, 7), pending(2, 2))
+    steps.reload()
+    assert tries(steps.when()) == [(0, 1, [1]), (0, 2, [2])]
+    other = queue()
+    asking(other, 1)
+    other.given(PreemptionClosed(1, 1, NO_ONE))
+    other.reload()
+    assert [event.message[-len(NO_ONE) :] for event in of_type(other.when(), Parked)] == [NO_ONE]
