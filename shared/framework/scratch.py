@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from shared.framework.devices import devices_of, pick_devices
 from shared.framework.layout import (
+    AMOUNT_MAX,
     DEVICE_MILLI,
     GPU_EMPTY,
     GPU_LARGEST,
@@ -133,7 +134,11 @@ class BatchNode:
     def __init__(self, sig: "Signature", node: OneNode, taken: int = 0) -> None:
         self._sig = sig
         self._values = values = node.values
-        self.left = min([int(values[column] // amount) for column, amount in sig.amount_checks])
+        left = AMOUNT_MAX
+        for column, amount in sig.amount_checks:
+            most = values[column] // amount
+            left = left if left < most else most  # min() would be a call for each of them
+        self.left = int(left)
         self.mask = 0
         if sig.gpu_count:
             self._devices = node.devices

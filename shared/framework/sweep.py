@@ -27,7 +27,7 @@ from shared.framework.static import Static
 from shared.framework.table import NodeTable
 from shared.framework.wide import add_pods, wide_level
 
-WIDE_MIN = 40  # nodes on a level from which numpy beats Python (loadtest/bench_kernel.py)
+WIDE_MIN = 40  # nodes on a level from which numpy beats Python (`bench_kernel wide`: about 25)
 BAND_FEW, BAND_MANY, BAND_SCORES_MAX = 16, 128, 64
 ROW_BITS = 32
 ROW_MASK = (1 << ROW_BITS) - 1
@@ -134,11 +134,12 @@ class Sweep:
 
     def _take_while_first(self, row: int, total: int, heap: list[int], bound: int) -> int:
         """Put pods on the row as long as it comes first; its total afterwards."""
-        node = self._nodes.get(row)
-        if node is None:
-            node = self._nodes[row] = self._node(row)
+        node = self._nodes.get(row) or self._node(row)
         # First = before the next in the heap, and not below what the heap may serve.
-        last = min(min(heap[1:3], default=bound), bound)
+        last = bound
+        if len(heap) > 1:
+            second = heap[1] if len(heap) == 2 or heap[1] < heap[2] else heap[2]
+            last = last if last < second else second
         term = self._term(row)
         left = self.left
         rows, row_totals, gpu = self._rows, self._row_totals, self.sig.gpu_count
@@ -159,11 +160,13 @@ class Sweep:
 
     def _node(self, row: int) -> BatchNode:
         node = one_node(self.table, row, self.held)
-        if self._taken is None:
-            return BatchNode(self.sig, node)
-        if self.sig.gpu_count:
-            node.devices[:] = self._free[row].tolist()
-        return BatchNode(self.sig, node, int(self._taken[row]))
+        taken = 0
+        if self._taken is not None:
+            taken = int(self._taken[row])
+            if self.sig.gpu_count:
+                node.devices[:] = self._free[row].tolist()
+        made = self._nodes[row] = BatchNode(self.sig, node, taken)
+        return made
 
     def _left_class(self, row: int) -> bool:
         """A node filled up: whether that changed class terms (and with them the totals)."""
