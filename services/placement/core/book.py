@@ -36,10 +36,12 @@ def spec_of(state: PlacementState, sig: int, pod: int) -> PodSpec:
     return spec
 
 
-def put(state: PlacementState, rows: I64, sig: int, nodes: I64, masks: I64 | None) -> None:
-    """Charge pods of one signature to nodes that the table has, and write it into their rows."""
+def put(state: PlacementState, rows: I64, sig: int, nodes: I64, masks: I64 | None) -> I64:
+    """Charge pods of one signature to nodes that the table has, and write it into their rows;
+    returns the nodes' rows in the table.
+    """
     state.ledger.write(rows, sig, nodes, 0 if masks is None else masks, state.now_ms)
-    _charge(state, sig, nodes, masks, 1)
+    return _charge(state, sig, nodes, masks, 1)
 
 
 def put_one(state: PlacementState, row: int, sig: int, node: int, mask: int) -> None:
@@ -110,10 +112,10 @@ def level(state: PlacementState, priority: int, highest: int) -> NDArray[np.int3
     return counts
 
 
-def _charge(state: PlacementState, sig: int, nodes: I64, masks: I64 | None, sign: int) -> None:
+def _charge(state: PlacementState, sig: int, nodes: I64, masks: I64 | None, sign: int) -> I64:
     count = len(nodes)
     if not count:
-        return
+        return nodes
     rows = table_rows(state, nodes)
     assert rows.min() >= 0, f"signature {sig}: charged to nodes that are not there: {nodes}"
     state.table.charge(state.sigs[sig], rows, masks, sign)
@@ -124,6 +126,7 @@ def _charge(state: PlacementState, sig: int, nodes: I64, masks: I64 | None, sign
     else:
         np.add.at(level(state, priority, int(nodes.max())), nodes, sign)
     _add_up(state, sig, sign * count)
+    return rows
 
 
 def _add_up(state: PlacementState, sig: int, count: int) -> None:

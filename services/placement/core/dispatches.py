@@ -8,7 +8,7 @@ that frees it travels in another journal. Such a pod is deferred until that outc
 import numpy as np
 
 from services.placement.core import nominations
-from services.placement.core.book import compiled, put, put_one, table_rows, take
+from services.placement.core.book import put, put_one, take
 from services.placement.core.ledger import I8, IS_CHARGED
 from services.placement.core.state import Deferred, PlacementState
 from services.placement.core.todo import Ask, Work
@@ -103,8 +103,8 @@ def reserved(state: PlacementState, event: Reserved) -> None:
         return
     rows = state.ledger.rows(ids)
     state.ledger.advance(rows, "Reserved")
-    put(state, rows, event.sig, nodes, unpack(event.devices) if event.devices else None)
-    assert_not_over(state, event.sig, nodes)
+    masks = unpack(event.devices) if event.devices else None
+    assert_not_over(state, event.sig, put(state, rows, event.sig, nodes, masks))
     if state.nominated:
         for pod in ids.tolist():
             nominations.drop_of_pod(state, pod)
@@ -124,18 +124,15 @@ def _reserved_one(state: PlacementState, event: Reserved, pod: int, node: int) -
         nominations.drop_of_pod(state, pod)
 
 
-def assert_not_over(state: PlacementState, sig: int, nodes: I64) -> None:
-    """No node is over-full in anything that our own charge took from it: over-full nodes come from
-    facts alone, and nothing is ever added to them.
+def assert_not_over(state: PlacementState, sig: int, rows: I64) -> None:
+    """No node (by row in the table) is over-full in anything that our own charge took from it:
+    over-full nodes come from facts alone, and nothing is ever added to them.
     """
     table = state.table
-    wanted = compiled(state, sig)
-    rows = table_rows(state, nodes)
-    rows = rows[np.flatnonzero(np.diff(rows, prepend=-1))]
-    columns = [column for column, _amount in wanted.filter_delta]
-    left = table.cols[np.array(columns)][:, rows].min(axis=0)
-    if (left < 0.0).any():
-        raise AssertionError(over_story(state, int(rows[int(np.argmin(left))])))
+    for column, _amount in state.sigs[sig].filter_delta:
+        free = table.cols[column].take(rows)
+        if free.min(initial=0.0) < 0.0:
+            raise AssertionError(over_story(state, int(rows[int(np.argmin(free))])))
 
 
 def over_story(state: PlacementState, row: int) -> str:

@@ -142,8 +142,7 @@ def _hold(state: PlacementState, event: GangHeld) -> None:
     state.ledger.advance(rows, "GangHeld")
     masks = unpack(event.devices) if event.devices else np.zeros(len(ids), np.int64)
     for sig, part in groups(sigs):
-        put(state, rows[part], sig, nodes[part], masks[part])
-        assert_not_over(state, sig, nodes[part])
+        assert_not_over(state, sig, put(state, rows[part], sig, nodes[part], masks[part]))
     state.holds[event.gang, event.attempt] = ids
     if state.nominated:
         for pod in ids.tolist():
