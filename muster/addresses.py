@@ -3,16 +3,18 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
 from muster.faults import UsageFault
-from shared.adapters.kafka_bus import KafkaBus
-from shared.adapters.kafka_bus_settings import KafkaSettings
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.ports.bus import Bus
+
+if TYPE_CHECKING:
+    # Kafka's client takes half a second to import, which only those who use it should pay.
+    from shared.adapters.kafka_bus_settings import KafkaSettings
 
 EXAMPLES = "kafka://HOST:PORT[,HOST:PORT][/PREFIX][?setting=value&...] or sqlite:FILE"
 
@@ -42,7 +44,7 @@ class BusAddress:
     """A checked address; nothing has been opened."""
 
     sqlite: Path | None = None
-    kafka: KafkaSettings | None = None
+    kafka: "KafkaSettings | None" = None
 
     def clients(self, partitions: Mapping[str, int]) -> Clients:
         """How to open clients; `partitions` are the topics that Kafka has to have."""
@@ -55,6 +57,8 @@ class BusAddress:
             return Clients(sqlite_client, log.close)
         settings = self.kafka
         assert settings is not None, "an address is one of the two"
+
+        from shared.adapters.kafka_bus import KafkaBus
 
         async def kafka_client(name: str) -> Bus:
             bus = KafkaBus(settings, partitions, client_id=f"muster-{name.replace('/', '-')}")
@@ -74,7 +78,9 @@ def parse_bus(address: str) -> BusAddress:
     raise UsageFault(f"--bus {address}: must be {EXAMPLES}")
 
 
-def _kafka(address: str) -> KafkaSettings:
+def _kafka(address: str) -> "KafkaSettings":
+    from shared.adapters.kafka_bus_settings import KafkaSettings
+
     parts = urlsplit(address)
     prefix = parts.path.strip("/")
     hosts = parts.netloc.split(",")

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from muster import logs
 from muster.faults import EXIT_FAILURE, EXIT_USAGE, Fault, UsageFault
 
 EXIT_INTERRUPTED = 130
@@ -141,6 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from shared.machine.record import RecordUnreadable
     from shared.ports.bus import BusCorrupt, BusUnavailable
 
+    logs.set_up()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         command = typer.main.get_command(app)
