@@ -46,6 +46,8 @@ class Kernel:
             local = _with_held(table, sig, static, local, held)
         if k == 1 and static.class_of is None:
             return _best_of_one_class(table, sig, static, local, held)
+        if k == 1:
+            return _best(table, sig, static, local, held)
         sweep = Sweep(table, sig, static, local, held)
         runner_up = _runner_up(sweep.totals)
         rows, totals, masks = sweep.run(k)
@@ -59,14 +61,7 @@ class Kernel:
         static, local = fresh_row(table, sig)
         if held:
             local = _with_held(table, sig, static, local, held)
-        feasible = local >= 0
-        totals = static.totals(local, static.terms(static.counts(feasible)))
-        if not feasible.any():
-            return _nothing()
-        row = int(totals.argmax())
-        mask = one_node(table, row, held).pick_devices(sig)
-        count = int(np.count_nonzero(feasible))
-        return _one(row, int(totals[row]), mask, count, _runner_up(totals))
+        return _best(table, sig, static, local, held)
 
     def feasible_any(
         self, table: NodeTable, sig: Signature, rows: I64, held: Held | None = None
@@ -121,6 +116,18 @@ def _with_held(table: NodeTable, sig: Signature, static: Static, local: I16, hel
         if local[row] >= 0 and not one_node(table, row, held).fits(sig):
             local[row] = INFEASIBLE
     return local
+
+
+def _best(table: NodeTable, sig: Signature, static: Static, local: I16, held: Held | None) -> Picks:
+    """One pod, from a row of local scores."""
+    counts = static.counts(local >= 0)
+    feasible = sum(counts)
+    if not feasible:
+        return _nothing()
+    totals = static.totals(local, static.terms(counts))
+    row = int(totals.argmax())
+    mask = one_node(table, row, held).pick_devices(sig)
+    return _one(row, int(totals[row]), mask, feasible, _runner_up(totals))
 
 
 def _best_of_one_class(

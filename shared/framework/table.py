@@ -244,16 +244,19 @@ class NodeTable:
         # (negative free) and are even again should it come back.
         count = node.gpu_count
         assert 0 <= count <= DEVICES_MAX, f"node {node.name} has {count} GPUs"
-        if count > self.gpu_free.shape[1]:
-            wider = np.zeros((self.gpu_free.shape[0], count), np.int32)
-            wider[:, : self.gpu_free.shape[1]] = self.gpu_free
-            self.gpu_free = wider
+        self._widen(count)
         before = int(self.gpu_count[row])
         self.gpu_free[row, min(before, count) : max(before, count)] += (
             DEVICE_MILLI if count > before else -DEVICE_MILLI
         )
         self.gpu_count[row] = count
         derive_columns(self, [row])
+
+    def _widen(self, devices: int) -> None:
+        if devices > self.gpu_free.shape[1]:
+            wider = np.zeros((self.gpu_free.shape[0], devices), np.int32)
+            wider[:, : self.gpu_free.shape[1]] = self.gpu_free
+            self.gpu_free = wider
 
     # ------------------------------------------------------------------------------ charges
 
@@ -274,6 +277,7 @@ class NodeTable:
         if sig.gpu_count:
             assert masks is not None, "a GPU pod without its devices"
             assert len(masks) == len(rows), "devices and rows differ in number"
+            self._widen(int(masks.max()).bit_length())  # the node may have had more devices
             charge_devices(self, sig, rows, masks, sign)
         if sig.ports:
             for node_id in self.ids[rows].tolist():

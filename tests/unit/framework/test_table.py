@@ -79,6 +79,15 @@ def test_gpu_charges_in_columns_equal_those_one_by_one():
     assert one.cols.tolist() == many.cols.tolist()
 
 
+@pytest.mark.parametrize("pods", [1, 40])
+def test_a_pod_may_hold_devices_that_its_node_no_longer_has(pods):
+    table = table_of(*(node(i, gpu_count=2) for i in range(3)))
+    share = sig(table, spec(gpu=GpuRequest(10)))
+    table.charge(share, rows(*[1] * pods), rows(*[1 << 11] * pods))
+    assert table.gpu_free[:, 11].tolist() == [0, -10 * pods, 0]
+    assert table.gpu_free[:, :2].tolist() == [[1000, 1000]] * 3
+
+
 def test_an_unknown_node_is_not_charged():
     table = table_of(node(1))
     known = table.charge_nodes(sig(table, spec(100)), rows(1, 7, 1))
