@@ -5,7 +5,7 @@ joined, so equal states give equal bytes however they came about.
 """
 
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -79,7 +79,7 @@ def dump(state: BindingState) -> Any:
         todo=pack(_queued(state, queued)),
         due=sorted(state.due.items()),
         next_effect=state.next_effect,
-        effects=[(e, state.left[e], state.effects[e]) for e in sorted(state.effects)],  # type: ignore[misc]
+        effects=_effects(state),
         reports={
             end: (_joined(column.ids), _joined(column.nodes))
             for end, column in sorted(state.reports.items())
@@ -102,6 +102,11 @@ def _saved(eviction: Eviction) -> SavedEviction:
         sorted(eviction.effects.items()),
         eviction.tries,
     )
+
+
+def _effects(state: BindingState) -> list[tuple[int, int, BindingEvent]]:
+    opened = [(e, state.left[e], state.effects[e]) for e in sorted(state.effects)]
+    return cast(list[tuple[int, int, BindingEvent]], opened)
 
 
 def _columns(table: BindTable, rows: I64) -> dict[str, bytes]:

@@ -262,6 +262,23 @@ def test_newer_revisions_are_taken_unless_a_post_may_be_out():
     assert told(steps.when(at_ms=100)) == [("BindsAsked", 2, [1], [1], [21])]
 
 
+@pytest.mark.parametrize("count", [2, 9])
+def test_answers_to_an_older_effect_concern_nobody(count):
+    steps = binding()
+    ids = list(range(1, count + 2))
+    steps.when(named(*ids), reserved(dict.fromkeys(ids, 1)))
+    steps.when(answers(1, dict.fromkeys(ids[1:], UNKNOWN)))
+    assert told(steps.when(at_ms=100)) == [
+        ("BindsAsked", 2, ids[1:], [1] * count, [10 + i for i in ids[1:]])
+    ]
+    for late in (REFUSED, DONE, GONE):
+        assert steps.when(answers(1, dict.fromkeys(ids[1:], late))) == []
+    assert list(steps.core.effects(steps.state)) == [1, 2]
+    assert told(steps.when(answers(2, dict.fromkeys(ids[1:], DONE)))) == [
+        ("Bound", ids[1:], [1] * count)
+    ]
+
+
 def test_an_illegal_event_tells_the_binds_story():
     steps = binding()
     open_bind(steps)

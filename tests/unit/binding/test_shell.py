@@ -60,7 +60,7 @@ class Owner:
                 self.turn()
                 await asyncio.sleep(0.001)
 
-    def all_ids(self, kind: type) -> list[int]:
+    def all_ids(self, kind: Any) -> list[int]:
         found = [unpack(event.ids).tolist() for event in self.decided if type(event) is kind]
         return [pod for ids in found for pod in ids]
 
@@ -171,7 +171,8 @@ async def test_an_unreachable_cluster_is_unknown_not_failed():
     async def unreachable(_requests: Any) -> Any:
         raise ConnectionResetError("reset by peer")
 
-    fine, owner.cluster.bind = owner.cluster.bind, unreachable  # type: ignore[method-assign]
+    fine = owner.cluster.bind
+    owner.cluster.bind = unreachable  # type: ignore[assignment,method-assign]
     owner.turn(reserved({1: 1, 2: 2}))
     await asyncio.sleep(0.005)
     owner.turn()
