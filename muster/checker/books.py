@@ -33,6 +33,7 @@ class Ledger:
     gone: set[int] = field(default_factory=set)
     holds: dict[tuple[int, int], set[int]] = field(default_factory=dict)
     nominations: dict[int, Nomination] = field(default_factory=dict)
+    covered: dict[int, set[int]] = field(default_factory=dict)
     asks: dict[int, DryRunAsked] = field(default_factory=dict)
     digest: ShardDigest | None = None
     problems: list[Problem] = field(default_factory=list)

@@ -11,7 +11,15 @@ from muster.checker.books import Ledger
 from muster.checker.fits import Load, full_for, why_not
 from muster.checker.journals import Journal, Step
 from shared.events.base import Event
-from shared.events.ingest import NodesGone, NodesSet, PodsAssigned, PodsGone, SignatureDefined
+from shared.events.ingest import (
+    BudgetCovers,
+    BudgetGone,
+    NodesGone,
+    NodesSet,
+    PodsAssigned,
+    PodsGone,
+    SignatureDefined,
+)
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.placement import (
     CandidatesFound,
@@ -90,6 +98,10 @@ def _world(ledger: Ledger, event: Event) -> None:
                 ledger.gone.add(pod)
                 ledger.take(pod)
                 ledger.nominations.pop(pod, None)
+        case BudgetCovers():
+            ledger.covered.setdefault(event.budget, set()).update(unpack(event.ids).tolist())
+        case BudgetGone():
+            ledger.covered.pop(event.budget, None)
         case _:
             pass
 

@@ -4,6 +4,7 @@ from muster.checker.books import Ledger, Nomination
 from muster.checker.fits import Load, why_not
 from muster.checker.journals import Step
 from shared.events.placement import CandidatesFound, Nominated
+from shared.events.preemption import DryRunAsked
 from shared.model.columns import unpack
 from shared.model.objects import PodSpec
 
@@ -31,6 +32,18 @@ def candidates(ledger: Ledger, event: CandidatesFound, step: Step) -> None:
             ledger.blame("victims", step.position, f"ask {event.ask}: victims are taken already")
         _check_victims(ledger, step, event.pod, spec, candidate.node, victims)
         _check_minimal(ledger, step, event.pod, spec, candidate.node, victims, taken)
+        _check_budgets(ledger, step, ask, victims, candidate.violations)
+
+
+def _check_budgets(
+    ledger: Ledger, step: Step, ask: DryRunAsked, victims: list[int], violations: int
+) -> None:
+    """A lower bound: victims of one budget beyond what it had left are violations for certain."""
+    left = {budget.budget: budget.left for budget in ask.budgets}
+    for budget, pods in sorted(ledger.covered.items()):
+        beyond = len(pods & set(victims)) - left.get(budget, 0)
+        if beyond > violations:
+            ledger.blame("budget", step.position, f"ask {ask.ask}: {beyond} beyond budget {budget}")
 
 
 def _check_victims(

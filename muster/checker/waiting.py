@@ -159,7 +159,7 @@ def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> 
     if last != "parked":
         yield ("no-pod-lost", f"pod {row} ({pod.name}): waits without a reason, last {last}")
         return
-    if not MESSAGE.match(message):
+    if not MESSAGE.match(message) or not _is_sorted(message):
         yield ("message", f"pod {row} ({pod.name}): {message!r} is not kube-scheduler's form")
     room = cluster.room_for(pod)
     if room is not None:
@@ -168,6 +168,12 @@ def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> 
         room = cluster.room_by_force(pod)
         if room is not None:
             yield ("preempts", f"pod {row} ({pod.name}): could preempt on {room}: {message}")
+
+
+def _is_sorted(message: str) -> bool:
+    """Reasons are sorted as strings, as kube-scheduler's FitError does."""
+    reasons = message.partition(": ")[2].partition(". preemption: ")[0].rstrip(".").split(", ")
+    return reasons == sorted(reasons)
 
 
 def _check_member(

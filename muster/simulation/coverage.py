@@ -33,6 +33,7 @@ FAULTS = (
     *(way.value for way in Way if way is not Way.THERE_AND_BACK),
     "late-post",
     "watch-gone",
+    "stale-list",
     "kill",
     "takeover",
     "ghost",

@@ -149,6 +149,8 @@ class Nemesis:
             "ungate": self._ungate,
             "budget": self._budget,
             "gang-version": self._gang_version,
+            "history-compacted": self._compact,
+            "watches-broken": self._break_watches,
         }
         if deeds[mutation.kind]():
             self.mesh.seen[mutation.kind] += 1
@@ -220,6 +222,16 @@ class Nemesis:
         budget = self.rng.choice(list(self.cluster.budgets.values()))
         allowed = self.rng.choice((0, 1, 2))
         self.cluster._set_budget(msgspec.structs.replace(budget, allowed=allowed, disrupted=()))
+        return True
+
+    def _compact(self) -> bool:
+        """Watchers that are behind, or resume, must list again."""
+        self.cluster.forget_history()
+        self.cluster.break_watches()
+        return True
+
+    def _break_watches(self) -> bool:
+        self.cluster.break_watches()
         return True
 
     def _gang_version(self) -> bool:

@@ -40,12 +40,13 @@ class NetworkFaults:
     busy: float = 0.0
     refused: float = 0.0
     watch_gone: float = 0.0
+    stale_list: float = 0.0
     lag_spike: float = 0.0
 
     def heal(self) -> None:
         """From here on nothing fails."""
         self.lost = self.unanswered = self.late = self.busy = 0.0
-        self.refused = self.watch_gone = self.lag_spike = 0.0
+        self.refused = self.watch_gone = self.stale_list = self.lag_spike = 0.0
 
 
 @dataclass
@@ -58,6 +59,7 @@ class Wire:
     seen: Counter[str] = field(default_factory=Counter)
     posts: list[Post] = field(default_factory=list)
     target: dict[str, str] = field(default_factory=dict)
+    listed: dict[str, Watched] = field(default_factory=dict)
     hunted: set[str] = field(default_factory=set)
     flights: set[asyncio.Task[Any]] = field(default_factory=set)
 
@@ -128,8 +130,14 @@ class SimNetwork:
 
     async def list_all(self, kind: str) -> Watched:
         """See Cluster.list_all."""
+        wire = self.wire
         await self._trip()
-        found = await self.wire.cluster.list_all(kind)
+        if kind in wire.listed and wire.rng.random() < wire.faults.stale_list:
+            # A server that lags behind serves what it last knew.
+            wire.seen["stale-list"] += 1
+            found = wire.listed[kind]
+        else:
+            found = wire.listed[kind] = await wire.cluster.list_all(kind)
         await self._trip()
         return found
 

@@ -29,7 +29,7 @@ _NO_OUTCOMES = "it observes nothing outside, so no outcome reaches it"
 def _not_applicable() -> dict[tuple[str, CrashPoint], str]:
     found: dict[tuple[str, CrashPoint], str] = {}
     for service in SERVICES:
-        if service != "binding":
+        if service not in ("binding", "ingest"):
             found[(service, CrashPoint.BEFORE_EFFECT)] = _NO_EFFECTS
             found[(service, CrashPoint.AFTER_EFFECT)] = _NO_EFFECTS
         if service not in ("binding", "ingest"):
@@ -39,6 +39,7 @@ def _not_applicable() -> dict[tuple[str, CrashPoint], str]:
 
 
 NOT_APPLICABLE = _not_applicable()
+LIST_CRASHES = (("ingest", CrashPoint.BEFORE_EFFECT), ("ingest", CrashPoint.AFTER_EFFECT))
 PAIRS = tuple(
     (service, point)
     for point in CrashPoint
@@ -103,6 +104,8 @@ MUTATIONS = (
     "ungate",
     "budget",
     "gang-version",
+    "history-compacted",
+    "watches-broken",
 )
 
 
@@ -172,19 +175,11 @@ def make_scenario(seed: int, world: World | None = None, placements: int = PLACE
             Jump(rng.uniform(1, HEAL_S), rng.choice(names), rng.choice((-9_000, 5_000, 60_000)))
             for _ in range(rng.randint(0, 2))
         ),
-        mutations=tuple(
-            sorted(
-                (
-                    Mutation(rng.uniform(2, HEAL_S - 1), rng.choice(MUTATIONS))
-                    for _ in range(rng.randint(10, 18))
-                ),
-                key=lambda mutation: mutation.at_s,
-            )
-        ),
+        mutations=_mutations(rng, pairs),
         tears=tuple((rng.uniform(8, HEAL_S - 1), rng.choice(names)) for _ in range(2)),
         reset_s=rng.uniform(9, 14) if seed % 10 == 7 else None,
         bus=_bus_faults(rng),
-        network=_network_faults(rng),
+        network=_network_faults(rng, pairs),
         placements=placements,
     )
 
@@ -225,7 +220,24 @@ def _bus_faults(rng: random.Random) -> BusFaults:
     )
 
 
-def _network_faults(rng: random.Random) -> NetworkFaults:
+def _lists_doubted(pairs: list[tuple[str, CrashPoint]]) -> bool:
+    """Whether a crash waits for ingest to ask for a list, which it does when one was stale."""
+    return any(pair in pairs for pair in LIST_CRASHES)
+
+
+def _mutations(rng: random.Random, pairs: list[tuple[str, CrashPoint]]) -> tuple[Mutation, ...]:
+    drawn = [
+        Mutation(rng.uniform(2, HEAL_S - 1), rng.choice(MUTATIONS))
+        for _ in range(rng.randint(10, 18))
+    ]
+    if _lists_doubted(pairs):
+        drawn += [Mutation(rng.uniform(10, HEAL_S - 2), "history-compacted") for _ in range(4)]
+    return tuple(sorted(drawn, key=lambda mutation: mutation.at_s))
+
+
+def _network_faults(rng: random.Random, pairs: list[tuple[str, CrashPoint]]) -> NetworkFaults:
+    if _lists_doubted(pairs):
+        return NetworkFaults(watch_gone=0.3, stale_list=0.8)
     if rng.random() < 0.1:
         return NetworkFaults()
     return NetworkFaults(
@@ -235,5 +247,6 @@ def _network_faults(rng: random.Random) -> NetworkFaults:
         busy=rng.choice((0.0, 0.03)),
         refused=rng.choice((0.0, 0.02)),
         watch_gone=rng.choice((0.0, 0.3)),
+        stale_list=rng.choice((0.0, 0.4)),
         lag_spike=rng.choice((0.0, 0.02, 0.08)),
     )

@@ -39,7 +39,11 @@ def make_node(index: int, rng: random.Random, cpu_milli: int = 0) -> Node:
     return Node(
         uid=f"node-uid-{index}",
         name=f"node-{index}",
-        allocatable=((CPU, cpu_milli), (MEMORY, cpu_milli * GIB // 500), (PODS, 30)),
+        allocatable=(
+            (CPU, cpu_milli),
+            (MEMORY, cpu_milli * GIB // 500),
+            (PODS, rng.choice((12, 16, 30))),
+        ),
         labels={"zone": zone, "kubernetes.io/hostname": f"node-{index}"},
         taints=(Taint("dedicated", "batch"),) if index % 7 == 6 else (),
         gpu_count=gpus,

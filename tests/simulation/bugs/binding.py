@@ -1,0 +1,91 @@
+"""Bugs around the API: what is definite, what is fenced, what is ours."""
+
+from tests.simulation.planted import Bug, edit
+
+BUGS = (
+    Bug(
+        "unassigned-read-taken-as-failed",
+        "services.binding.transitions",
+        edit(
+            """
+    (Phase.READING, "shown_unassigned"): Phase.REPEAT,
+""",
+            """
+    (Phase.READING, "shown_unassigned"): Phase.ABANDONED,
+""",
+        ),
+    ),
+    Bug(
+        "release-before-outcome",
+        "services.binding.transitions",
+        edit(
+            """
+    (Phase.ASKED, "unknown"): Phase.REPEAT,
+""",
+            """
+    (Phase.ASKED, "unknown"): Phase.ABANDONED,
+""",
+        ),
+    ),
+    Bug(
+        "revision-not-raised-before-re-placement",
+        "services.binding.transitions",
+        edit(
+            """
+    (Phase.ASKED, "refused"): Phase.FENCE,
+""",
+            """
+    (Phase.ASKED, "refused"): Phase.ABANDONED,
+""",
+        ),
+    ),
+    Bug(
+        "bind-to-a-gone-node-given-up-unfenced",
+        "services.binding.transitions",
+        edit(
+            """
+    **{(phase, "node_gone"): Phase.FENCE for phase in SENT},
+""",
+            """
+    **{(phase, "node_gone"): Phase.ABANDONED for phase in SENT},
+""",
+        ),
+    ),
+    Bug(
+        "fenced-revision-not-kept",
+        "services.binding.core.binds",
+        edit(
+            """
+            table.revisions[row] = max(table.revisions.item(row), revision)
+""",
+            """
+
+""",
+        ),
+    ),
+    Bug(
+        "foreign-bind-taken-as-ours",
+        "services.binding.core.facts",
+        edit(
+            """
+        move(state, row, "fact_ours" if table.nodes.item(row) == node else "fact_other")
+""",
+            """
+        move(state, row, "fact_ours")
+""",
+        ),
+    ),
+    Bug(
+        "doubled-bind",
+        "services.binding.core.binds",
+        edit(
+            """
+                yield BindsAsked(effect, ids, pack(table.nodes[rows]), pack(table.revisions[rows]))
+""",
+            """
+                other = pack([max(1, node - 1) for node in table.nodes[rows].tolist()])
+                yield BindsAsked(effect, ids, other, pack(table.revisions[rows]))
+""",
+        ),
+    ),
+)

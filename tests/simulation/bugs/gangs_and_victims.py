@@ -1,0 +1,69 @@
+"""Bugs in permit and preemption: whole or nothing, and who goes for whom."""
+
+from tests.simulation.planted import Bug, edit
+
+BUGS = (
+    Bug(
+        "partial-gang",
+        "services.permit.core",
+        edit(
+            """
+max(1, event.min_count), groups)
+""",
+            """
+max(1, event.min_count - 1), groups)
+""",
+        ),
+    ),
+    Bug(
+        "gone-member-committed",
+        "services.permit.core",
+        edit(
+            """
+            attempt.drop(pod)
+""",
+            """
+
+""",
+        ),
+    ),
+    Bug(
+        "eviction-before-nomination",
+        "services.preemption.core",
+        edit(
+            """
+        yield _choose(state, ask)
+""",
+            """
+        chosen = _choose(state, ask)
+        yield chosen
+        if isinstance(chosen, NominateAsked):
+            yield EvictAsked(ask.ask, ask.pod, chosen.node, chosen.victims)
+""",
+        ),
+    ),
+    Bug(
+        "own-evictions-not-counted",
+        "services.preemption.core.budgets",
+        edit(
+            """
+        return max(0, self.allowed.get(budget, 0) - len(self.charges.get(budget, ())))
+""",
+            """
+        return max(0, self.allowed.get(budget, 0))
+""",
+        ),
+    ),
+    Bug(
+        "stale-answer-ends-nothing",
+        "services.preemption.core.answers",
+        edit(
+            """
+            ask.follow("nomination_stale")
+""",
+            """
+            return
+""",
+        ),
+    ),
+)

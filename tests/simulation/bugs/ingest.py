@@ -1,0 +1,55 @@
+"""Bugs at the mesh's eyes: lists, watches, gates."""
+
+from tests.simulation.planted import Bug, edit
+
+BUGS = (
+    Bug(
+        "deletes-from-a-cut-list",
+        "services.ingest.service",
+        edit(
+            """
+            self._asked.pop(kind)
+""",
+            """
+            self._asked.pop(kind)
+            listed = Watched(listed.revision, listed.events[: len(listed.events) * 2 // 3])
+""",
+        ),
+    ),
+    Bug(
+        "watch-resumed-too-late",
+        "services.ingest.service",
+        edit(
+            """
+        self._since = owner.state.revision
+""",
+            """
+        self._since = owner.state.revision and owner.state.revision + 9
+""",
+        ),
+    ),
+    Bug(
+        "lifted-gate-not-noticed",
+        "services.ingest.core.pods",
+        edit(
+            """
+    changed = other_sig | other_gang | (table.gated[slots] != event.gated)
+""",
+            """
+    changed = other_sig | other_gang
+""",
+        ),
+    ),
+    Bug(
+        "only-one-of-many-deletes-told",
+        "services.ingest.core.pods",
+        edit(
+            """
+    forget(state, [slot for slot in found if slot >= 0])
+""",
+            """
+    forget(state, [slot for slot in found if slot >= 0][:1])
+""",
+        ),
+    ),
+)

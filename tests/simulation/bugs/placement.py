@@ -1,0 +1,177 @@
+"""Bugs in the shards: the ledger, holds, nominations, dry runs, wake-ups, and the kernel below."""
+
+from tests.simulation.planted import Bug, edit
+
+BUGS = (
+    Bug(
+        "stale-nomination-accepted",
+        "services.placement.core.preempt",
+        edit(
+            """
+    if not len(victims) or not _still_there(state, event, victims):
+""",
+            """
+    if not len(victims):
+""",
+        ),
+        edit(
+            """
+    if not fits:
+        return stale
+""",
+            """
+    del fits
+""",
+        ),
+    ),
+    Bug(
+        "victim-of-equal-priority",
+        "services.placement.core.preempt",
+        edit(
+            """
+            elif victim.priority < self.priority:
+""",
+            """
+            elif victim.priority <= self.priority:
+""",
+        ),
+    ),
+    Bug(
+        "budget-ignored",
+        "services.placement.core.preempt",
+        edit(
+            """
+                if left[one] < 0:
+""",
+            """
+                if left[one] < -9:
+""",
+        ),
+    ),
+    Bug(
+        "nobody-reprieved",
+        "services.placement.core.preempt",
+        edit(
+            """
+                if not scratch.fits(self.wanted):
+                    scratch.remove(sig, victim.mask)
+""",
+            """
+                if scratch is not None:
+                    scratch.remove(sig, victim.mask)
+""",
+        ),
+    ),
+    Bug(
+        "nomination-not-charged",
+        "services.placement.core.nominations",
+        edit(
+            """
+        if one.pod != pod and not one.lost and state.specs[one.sig].priority >= priority:
+""",
+            """
+        if one.pod == -1:
+""",
+        ),
+    ),
+    Bug(
+        "improved-not-sent-on-release",
+        "services.placement.core.book",
+        edit(
+            """
+        mark_better(state, nodes)
+        if state.retired and sig in state.retired:
+""",
+            """
+        if state.retired and sig in state.retired:
+""",
+        ),
+    ),
+    Bug(
+        "hold-not-released-on-timeout",
+        "services.placement.core.gangs",
+        edit(
+            """
+    ids = state.holds.pop((event.gang, event.attempt), None)
+    if ids is not None:
+        _give_back(state, ids)
+""",
+            """
+    ids = state.holds.pop((event.gang, event.attempt), None)
+    if ids is not None and isinstance(event, GangReleased):
+        _give_back(state, ids)
+""",
+        ),
+    ),
+    Bug(
+        "hold-not-released",
+        "services.placement.core.gangs",
+        edit(
+            """
+    ids = state.holds.pop((event.gang, event.attempt), None)
+    if ids is not None:
+        _give_back(state, ids)
+""",
+            """
+    state.holds.pop((event.gang, event.attempt), None)
+""",
+        ),
+    ),
+    Bug(
+        "foreign-pods-ignored",
+        "services.placement.core.facts",
+        edit(
+            """
+    if event.shard != state.shard:
+        return
+    ids, sigs, nodes = unpack(event.ids), unpack(event.sigs), unpack(event.nodes)
+""",
+            """
+    if event.shard != state.shard or not state.ledger.kind_of(unpack(event.ids).item(0)):
+        return
+    ids, sigs, nodes = unpack(event.ids), unpack(event.sigs), unpack(event.nodes)
+""",
+        ),
+    ),
+    Bug(
+        "failed-reservation-kept",
+        "services.placement.core.dispatches",
+        edit(
+            """
+        state.failed[pod] = None
+""",
+            """
+        state.ledger.kind[state.ledger.row(pod)] = State.RESERVED
+""",
+        ),
+    ),
+    Bug(
+        "over-commit-by-one",
+        "shared.framework.table",
+        edit(
+            """
+            amounts[self.resources[name]] = min(float(amount), SCORED_MAX if scored else AMOUNT_MAX)
+""",
+            """
+            amount += name == PODS
+            amounts[self.resources[name]] = min(float(amount), SCORED_MAX if scored else AMOUNT_MAX)
+""",
+        ),
+    ),
+    Bug(
+        "cordon-not-noticed",
+        "shared.framework.table",
+        edit(
+            """
+            self._static_changed()
+
+    def _append
+""",
+            """
+            pass
+
+    def _append
+""",
+        ),
+    ),
+)
