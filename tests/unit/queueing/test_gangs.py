@@ -3,7 +3,7 @@
 from typing import Any
 
 from shared.events.binding import BindFailed
-from shared.events.ingest import GangGone, GangSet, PodsGone
+from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.queueing import (
     GangDispatched,
@@ -90,6 +90,15 @@ def test_whom_the_commit_leaves_out_goes_on_as_a_single_pod():
     steps = queue()
     event = gang_tries(steps.when(group(2), pending(1, 1, 2, 3, gang=1)))[0]
     assert tries(steps.when(committed(event, 1, 2))) == [(0, 1, [3])]
+
+
+def test_a_member_bound_by_somebody_else_counts():
+    steps = queue()
+    steps.when(group(3), pending(1, 1, 2, gang=1))
+    column = pack([1])
+    steps.when(PodsAssigned(0, column, column, column))
+    event = gang_tries(steps.when(pending(1, 3, gang=1)))[0]
+    assert (members(event), event.min_count) == ([(1, [2, 3])], 2)
 
 
 def test_late_members_are_single_pods():

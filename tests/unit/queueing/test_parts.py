@@ -114,7 +114,10 @@ def test_scattered_columns_find_their_pods():
 
 def test_why_explains_every_state():
     steps = queue(shards=2, priorities=(0, 0), unbound_max=1)
-    say = lambda pod: why(steps.state, pod)  # noqa: E731
+
+    def say(pod: int) -> str:
+        return why(steps.state, pod)
+
     assert say(1) == "not known to queueing"
     first = tried(steps.when(pending(1, 1)))[0]
     assert say(1) == "in flight: attempt 1 at shard 0"
@@ -132,7 +135,10 @@ def test_why_explains_every_state():
 
 def test_why_names_shards_credits_and_backoff():
     steps = queue(shards=2, priorities=(0, 0), credit_units=1)
-    say = lambda pod: why(steps.state, pod)  # noqa: E731
+
+    def say(pod: int) -> str:
+        return why(steps.state, pod)
+
     first = tried(steps.when(pending(1, 1), pending(2, 2), pending(2, 3)))
     assert say(3) == "ready: no credits: work in flight by shard 61, 61 of 1"
     third = tried(steps.when(reserved(first[1])))[0]
@@ -147,7 +153,10 @@ def test_why_names_shards_credits_and_backoff():
 
 def test_why_tells_of_preemption():
     steps = queue()
-    say = lambda pod: why(steps.state, pod)  # noqa: E731
+
+    def say(pod: int) -> str:
+        return why(steps.state, pod)
+
     steps.when(refused(tried(steps.when(pending(1, 1)))[0], preemptible=True))
     assert say(1) == "unschedulable: preemption looks for victims (after attempt 1)"
     steps.when(PreemptionOpened(1, 1, 5, b""))

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from services.queueing.transitions import Pod
 from shared.events.ingest import GangSet
 from shared.events.permit import GangCommitted
 from shared.events.placement import NominationLost, NominationReady
@@ -101,9 +102,12 @@ def test_the_end_of_an_ask_may_overtake_its_opening():
     steps = queue()
     asking(steps, 1)
     again = tried(steps.when(NominationReady(0, 1, 1, 7)))[0]
-    steps.when(refused(again))
+    asked = of_type(steps.when(refused(again, preemptible=True)), PreemptAsked)
+    assert [event.pod for event in asked] == [1]
     steps.when(opened(1))
-    assert tries(steps.when(improved(0, 1), at_ms=9_000)) == [(0, 1, [1])]
+    assert steps.state.pods.state_of(1) is Pod.ASKING
+    steps.when(opened(1, ask=2))
+    assert steps.state.pods.state_of(1) is Pod.PREEMPTING
 
 
 @pytest.mark.parametrize("end", [NominationLost(0, 1, 1, "node gone"), PreemptionClosed(1, 1, "")])
@@ -114,7 +118,7 @@ def test_a_preemption_that_fails_puts_the_pod_into_backoff(end):
     assert tries(steps.when(end, at_ms=2_000)) == []
     assert steps.core.due_ms(steps.state) == 4_000
     steps.when(at_ms=4_000)
-    assert steps.state.pods.counts[5] + steps.state.pods.counts[6] == 1  # parked or asking again
+    assert steps.state.pods.state_of(1) is Pod.ASKING  # nothing improved: it asks again
 
 
 def test_a_pod_that_is_bound_elsewhere_meanwhile_is_done():

@@ -75,6 +75,13 @@ def test_backoff_is_cut_short_when_nothing_is_active():
     assert tries(events) == [(0, 1, [1])]
 
 
+def test_backoff_is_not_cut_short_while_nothing_may_be_dispatched():
+    steps = queue(priorities=(0, 0), unbound_max=1)
+    parked(steps)
+    steps.when(reserved(tried(steps.when(pending(2, 2)))[0]))
+    assert of_type(steps.when(improved(0, 1)), Activated) == []
+
+
 def test_a_pod_whose_backoff_is_over_wakes_at_once():
     steps = queue(priorities=(0, 0))
     parked(steps)
