@@ -384,5 +384,31 @@ def test_safety_wide_levels_equal_single_cycles_of_the_oracle(seed):
         fields = {name: getattr(random.choice(kinds), name) for name in Node.__struct_fields__}
         hosts.append(Node(**{**fields, "uid": f"uid-{number}", "name": f"n{number}"}))
     world = World(hosts, [a_spec(random)])
-    picks = Kernel().place(world.table, world.sigs[0], 130)
+    with switched(random.choice([5, 20, 40]), 10, 16):
+        picks = Kernel().place(world.table, world.sigs[0], 130)
     assert_same(world.table, picks, world.expected(0, 130))
+
+
+@given(seeds)
+@settings(max_examples=80)
+def test_safety_devices_are_the_same_when_levels_change_between_wide_and_narrow(seed):
+    random = Random(seed)
+    kinds = [(4000, 8 * GI), (8000, 8 * GI), (6000, 9 * GI)]
+    hosts = []
+    for number in range(12):
+        cpu, memory = random.choice(kinds)
+        amounts = (("cpu", cpu), ("memory", memory), ("pods", 110))
+        name = f"n{number}"
+        hosts.append(Node(uid=f"uid-{number}", name=name, allocatable=amounts, gpu_count=3))
+    gpu = random.choice([GpuRequest(200), GpuRequest(400), GpuRequest(1000)])
+    cpu, memory = random.choice([(200, GI // 8), (100, GI // 4), (300, GI // 2)])
+    spec = PodSpec(
+        requests=(("cpu", cpu), ("memory", memory)),
+        nonzero_cpu_milli=cpu,
+        nonzero_memory_bytes=memory,
+        gpu=gpu,
+    )
+    world = World(hosts, [spec])
+    with switched(random.choice([2, 3, 4, 5]), 10, random.choice([0, 3])):
+        picks = Kernel().place(world.table, world.sigs[0], 60)
+    assert_same(world.table, picks, world.expected(0, 60))
