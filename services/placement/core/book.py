@@ -46,19 +46,37 @@ def put(state: PlacementState, rows: I64, sig: int, nodes: I64, masks: I64 | Non
 
 def put_one(state: PlacementState, row: int, sig: int, node: int, mask: int) -> None:
     """`put` for one pod, with numbers instead of arrays: what unbatched dispatches live on."""
-    ledger, table = state.ledger, state.table
-    ledger.write_one(row, sig, node, mask, state.now_ms)
-    at = table.row_of(node)
+    state.ledger.write_one(row, sig, node, mask, state.now_ms)
+    _charge_one(state, sig, node, mask, 1)
+
+
+def _charge_one(state: PlacementState, sig: int, node: int, mask: int, sign: int) -> None:
+    at = state.table.row_of(node)
     assert at is not None, f"signature {sig}: charged to node {node}, which is not there"
-    masks = np.array([mask], np.int64) if mask else None
-    table.charge(state.sigs[sig], np.array([at], np.int64), masks)
-    level(state, state.specs[sig].priority, node)[node] += 1
-    _add_up(state, sig, 1)
+    wanted = state.sigs[sig]
+    masks = np.array([mask], np.int64) if wanted.gpu_count else None
+    state.table.charge(wanted, np.array([at], np.int64), masks, sign)
+    level(state, state.specs[sig].priority, node)[node] += sign
+    _add_up(state, sig, sign)
+
+
+def _take_one(state: PlacementState, row: int) -> None:
+    ledger = state.ledger
+    sig, node = int(ledger.sig[row]), int(ledger.node[row])
+    _charge_one(state, sig, node, int(ledger.devices[row]), -1)
+    ledger.write_one(row, 0, 0, 0, 0)
+    if state.refused:
+        state.better.add(node)
+    if sig in state.retired:
+        forget_if_unused(state, sig)
 
 
 def take(state: PlacementState, rows: I64) -> None:
     """Give the charges of these rows back and forget their places. Their nodes got better."""
     ledger = state.ledger
+    if len(rows) == 1:
+        _take_one(state, int(rows[0]))
+        return
     for sig, part in groups(ledger.sig[rows]):
         chosen = rows[part]
         nodes = ledger.node[chosen].astype(np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from services.placement.core import nominations
 from services.placement.core.book import put, put_one, take
-from services.placement.core.ledger import I8, IS_CHARGED
+from services.placement.core.ledger import I8, ID_BYTES, IS_CHARGED
 from services.placement.core.state import Deferred, PlacementState
 from services.placement.core.todo import Ask, Work
 from services.placement.transitions import State
@@ -163,6 +163,11 @@ def remember_refused(state: PlacementState, sig: int) -> None:
 
 def bound(state: PlacementState, event: Bound) -> None:
     """Our bind is definite: the pod is where we put it."""
+    if len(event.ids) == ID_BYTES and not state.deferred and not state.failed:
+        row = state.ledger.placed_row(event.ids, event.nodes)
+        if row is not None:
+            state.ledger.advance_one(row, "Bound")
+        return
     rows, ids = _ours(state, unpack(event.ids), unpack(event.nodes))
     before = state.ledger.advance(rows, "Bound")
     let_go(state, ids, before)
