@@ -60,28 +60,30 @@ class Folded(Generic[S]):
         self, record: Record, inputs: list[tuple[Consumed, list[tuple[int, Record]]]]
     ) -> None:
         """Apply one valid own record; `inputs` are the valid records of each consumed range."""
+        self.apply_causes(record, inputs)
+        for event in own_events(record, self.core.journal):
+            self.core.evolve(self.state, event)
+
+    def apply_causes(
+        self, record: Record, inputs: list[tuple[Consumed, list[tuple[int, Record]]]]
+    ) -> None:
+        """Apply everything that the record's own events were decided from, and not those."""
         begin_step(self.state, record.time_ms)
         if record.claim is not None:
             self.core.evolve(self.state, Configured(record.claim.config))
         apply_inputs(self.core, self.state, inputs)
         for event in received_of(record):
             self.core.evolve(self.state, event)
-        for event in own_events(record, self.core.journal):
-            self.core.evolve(self.state, event)
 
-    def body(self) -> bytes:
-        """The snapshot body: canonical bytes of the whole state."""
+    def body(self, own: tuple[int, int, int] | None = None) -> bytes:
+        """The snapshot body: canonical bytes of the whole state. `own` is the position, term and
+        sequence number it was taken at, where the reader has gone on without a change of state.
+        """
         state = self.state
         cursors = {name: (at.next, at.term) for name, at in state.cursors.items()}
+        position, term, seq = own or (self.own.next, self.own.term, self.own.seq)
         return _encoder.encode(
-            _Body(
-                self.own.next,
-                self.own.term,
-                self.own.seq,
-                state.now_ms,
-                cursors,
-                self.core.dump(state),
-            )
+            _Body(position, term, seq, state.now_ms, cursors, self.core.dump(state))
         )
 
     def restore(self, body: bytes) -> None:

@@ -1,0 +1,41 @@
+"""Decisions are the same under another hash seed and on a CPU with fewer features."""
+
+import importlib
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.replay import again
+from tests.replay.recorded import JOURNALS, recorded
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("replay")]
+
+umath = importlib.import_module("numpy._core._multiarray_umath")
+SUPPORTED = [name for name in umath.__cpu_dispatch__ if umath.__cpu_features__.get(name)]
+ENVIRONMENTS = {
+    "hash seed 1": {"PYTHONHASHSEED": "1"},
+    "hash seed 4242": {"PYTHONHASHSEED": "4242"},
+    "plain CPU": {"NPY_DISABLE_CPU_FEATURES": " ".join(SUPPORTED)},
+}
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    file = tmp_path_factory.mktemp("replay") / "journals"
+    again.write(recorded(3), file)
+    return file
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+def test_a_recording_replays_elsewhere(recording, environment):
+    command = [sys.executable, "-W", "ignore", "-m", "tests.replay.again", str(recording)]
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert [words[0] for words in lines] == JOURNALS
+    assert all(len(words) == 4 for words in lines), done.stdout
+    assert all(int(words[3]) > 0 for words in lines), "no snapshot hash was compared"
