@@ -19,8 +19,8 @@ from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
-from shared.framework.devices import by_device, derived, drop_devices
-from shared.framework.layout import GPU_EMPTY, GPU_LARGEST, I16, I32, I64, INFEASIBLE, Held
+from shared.framework.devices import by_device, drop_devices
+from shared.framework.layout import I16, I32, I64, INFEASIBLE, Held
 from shared.framework.scratch import BatchNode, one_node
 from shared.framework.signature import Signature
 from shared.framework.static import Static
@@ -203,8 +203,6 @@ class Sweep:
         if before.any():
             add_pods(self.sig, cols, before)
         devices = by_device(free, rows) if self.sig.gpu_count else free
-        if self.sig.gpu_count:
-            cols[GPU_LARGEST], cols[GPU_EMPTY] = derived(devices)
         terms = self._terms_of(rows)
         done = wide_level(self.sig, cols, devices, terms, level, self.left, self.table.whole)
         self._parts.append((np.repeat(rows, done.taken)[: self.left], done.totals, done.masks))
