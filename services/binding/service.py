@@ -159,16 +159,16 @@ class BindingShell:
         ids = state.table.ids[rows]
         try:
             answers = await self._cluster.evict(_uids(state, rows))
-        except (OSError, TimeoutError) as error:
-            log.warning("no answer to evictions: %s", error)
+        except Exception as error:
+            log.warning("no answer to evictions: %r", error)
             answers = [Answer.UNKNOWN] * len(rows)
         self._offer(EvictAnswers(effect_id, pack(ids), bytes(answers)))
 
     async def _answers(self, count: int, call: Awaitable[list[PodRead]]) -> list[PodRead]:
         try:
             answers = await call
-        except (OSError, TimeoutError) as error:
-            log.warning("no answer from the cluster: %s", error)
+        except Exception as error:
+            log.warning("no answer from the cluster: %r", error)
             return [UNKNOWN] * count
         assert len(answers) == count, f"{len(answers)} answers to {count} requests"
         return answers

@@ -87,6 +87,10 @@ class IngestShell:
             except (OSError, TimeoutError) as error:
                 log.warning("the cluster does not answer, trying again: %s", error)
                 await self._pause()
+            except Exception:
+                # A watcher that died unseen would leave the mesh blind: say it and go on.
+                log.exception("watching the cluster failed, trying again")
+                await self._pause()
 
     async def _pause(self) -> None:
         delay_s = min(RETRY_MAX_S, RETRY_INITIAL_S * 2 ** min(self._tries, 10))
@@ -103,7 +107,7 @@ class IngestShell:
             try:
                 await self._watching
             except asyncio.CancelledError:
-                if not self._asked:
+                if self._owner is None or not self._asked:
                     raise
             finally:
                 self._watching.cancel()

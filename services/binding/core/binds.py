@@ -18,16 +18,21 @@ from shared.events.observed import BindAnswers
 from shared.model.answers import Answer
 from shared.model.columns import I64, pack, unpack
 
+ONE = 8  # bytes of a column of one
 FEW = 4
-QUEUED = int(Phase.QUEUED)
+QUEUED, ASKED = int(Phase.QUEUED), int(Phase.ASKED)
 UNASSIGNED, OTHER = -1, -2
 """In an answer's `nodes`: the pod has no node; it has one that is not ours."""
 EFFECT_PODS_SLOW = 1_024
+DONE_ONE = bytes([Answer.DONE])
 WORDS = {answer: answer.name.lower() for answer in Answer}
 
 
 def reserved(state: BindingState, ids: bytes, nodes: bytes) -> None:
     """Pods that a shard or a gang's commit wants bound."""
+    if len(ids) == ONE and FEW:
+        _reserve_one(state, int.from_bytes(ids, "little"), int.from_bytes(nodes, "little"))
+        return
     pods, targets = unpack(ids), unpack(nodes)
     if len(pods) > FEW and _queue_all(state, pods, targets):
         return
@@ -159,7 +164,13 @@ def ask_due(state: BindingState) -> Iterator[Event]:
 def binds_asked(state: BindingState, event: BindsAsked) -> None:
     """The binds of one effect are out."""
     _open_effect(state, event.effect, event)
-    pods, table = unpack(event.ids), state.table
+    table = state.table
+    if len(event.ids) == ONE and FEW:
+        row = table.row(int.from_bytes(event.ids, "little"))
+        move(state, row, "bind_asked")
+        table.effects[row] = event.effect
+        return
+    pods = unpack(event.ids)
     if len(pods) <= FEW:
         for pod in pods.tolist():
             row = table.row(pod)
@@ -215,6 +226,11 @@ def bind_answers(state: BindingState, event: BindAnswers) -> None:
     effect = state.effects.get(event.effect)
     if effect is None:
         return
+    if event.codes == DONE_ONE and isinstance(effect, BindsAsked) and FEW:
+        row = state.table.row(int.from_bytes(event.ids, "little"))
+        if row >= 0 and state.table.effects.item(row) == event.effect:
+            _answered(state, row, Answer.DONE, 0, UNASSIGNED)
+        return
     pods = unpack(event.ids)
     if len(pods) > FEW and isinstance(effect, BindsAsked) and not any(event.codes):
         _all_done(state, event.effect, pods)
@@ -244,7 +260,10 @@ def _all_done(state: BindingState, effect: int, pods: I64) -> None:
 def _answered(state: BindingState, row: int, answer: Answer, revision: int, node: int) -> None:
     table = state.table
     phase = table.phases.item(row)
-    if phase == Phase.ASKED:
+    if phase == ASKED:
+        if answer is Answer.DONE:
+            move(state, row, "done")
+            return
         if answer is Answer.UNKNOWN:
             table.flags[row] |= MAYBE
         after = move(state, row, WORDS[answer])

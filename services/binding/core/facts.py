@@ -15,19 +15,22 @@ from shared.model.columns import I64, split, unpack
 
 def pods_named(state: BindingState, event: PodsNamed) -> None:
     """Names of new pods, and newer revisions of known ones."""
-    pods, revisions, table = unpack(event.ids), unpack(event.revisions), state.table
-    if len(pods) == 1:
-        row = table.row(int(pods[0]))
+    table = state.table
+    if len(event.ids) == binds.ONE:
+        pod = int.from_bytes(event.ids, "little")
+        row, revision = table.row(pod), int.from_bytes(event.revisions, "little")
         if row < 0:
             return
         if table.flags.item(row) & NAMED:
-            raise_revision(state, row, int(revisions[0]))
+            raise_revision(state, row, revision)
             return
         table.add_one(row, event.namespace, event.uids, event.names)
-        table.revisions[row] = int(revisions[0])
-    else:
-        rows = table.rows(pods)
-        _name_many(state, event, rows, revisions)
+        table.revisions[row] = revision
+        if state.waiting:
+            recheck(state, [pod])
+        return
+    pods = unpack(event.ids)
+    _name_many(state, event, table.rows(pods), unpack(event.revisions))
     if state.waiting:
         recheck(state, pods.tolist())
 
@@ -57,7 +60,13 @@ def _name_many(state: BindingState, event: PodsNamed, rows: I64, revisions: I64)
 
 def pods_assigned(state: BindingState, event: PodsAssigned) -> None:
     """The cluster shows these pods on these nodes."""
-    pods, nodes, table = unpack(event.ids), unpack(event.nodes), state.table
+    table = state.table
+    if len(event.ids) == binds.ONE and binds.FEW:
+        row = table.row(int.from_bytes(event.ids, "little"))
+        if row >= 0:
+            _assigned_one(state, row, int.from_bytes(event.nodes, "little"))
+        return
+    pods, nodes = unpack(event.ids), unpack(event.nodes)
     if len(pods) <= binds.FEW:
         for pod, node in zip(pods.tolist(), nodes.tolist(), strict=True):
             row = table.row(pod)

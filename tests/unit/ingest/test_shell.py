@@ -11,6 +11,7 @@ from services.ingest.service import IngestShell
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_config import SimConfig
 from shared.events.base import Event
+from shared.events.ingest import ListAsked
 from shared.events.observed import (
     ListBegan,
     NodesSeen,
@@ -163,7 +164,7 @@ async def test_broken_watches_are_opened_again():
 async def test_a_silent_cluster_is_asked_again():
     cluster = cluster_of("a")
     fine = cluster.list_all
-    failures = iter([OSError("refused"), TimeoutError()])
+    failures = iter([OSError("refused"), TimeoutError(), ValueError("not a list")])
 
     async def failing(kind: str) -> Any:
         for error in failures:
@@ -175,6 +176,20 @@ async def test_a_silent_cluster_is_asked_again():
     await owner.until(lambda: owner.state.revision == cluster.revision)
     assert len(owner.state.pods) == 1
     await shell.stop()
+
+
+async def test_stop_ends_even_when_a_list_was_just_asked_for():
+    cluster = cluster_of("a")
+    owner, shell = await started(cluster)
+    await owner.until(lambda: owner.state.revision == cluster.revision)
+
+    async def silent(_kind: str) -> Any:
+        await asyncio.sleep(3_600)
+
+    cluster.list_all = silent  # type: ignore[method-assign]
+    shell.effect(1, ListAsked(1, "pods"))
+    async with asyncio.timeout(1):
+        await shell.stop()
 
 
 async def test_nothing_is_offered_after_stop_or_above_the_bound():
