@@ -48,8 +48,8 @@ class BindFailed(Event, frozen=True, gc=False):
     """Definitely not on the node we chose, and no bind of ours can land any more.
 
     `reason`: gone, foreign (it has another node), or abandoned (fenced; may be tried elsewhere).
-    `nodes` are the nodes that failed, parallel to `ids`: a shard that has placed the pod anew before
-    this arrives must not give the new reservation back.
+    `nodes` are the nodes that failed, parallel to `ids`: a shard that has placed the pod anew
+    before this arrives must not give the new reservation back.
     """
 
     ids: bytes

@@ -50,7 +50,9 @@ def decide(state: PlacementState) -> Iterator[Event]:
         units -= ASK_UNITS
         yield answer(state)
     dispatch_units = DISPATCH_UNITS + len(state.nodes) // NODES_PER_UNIT
-    while todo.heap and units > 0:
+    worked = False  # asks never keep dispatches waiting altogether
+    while todo.heap and (units > dispatch_units or not worked):
+        worked = True
         units -= dispatch_units
         event = place_head(state, todo.head(), max(1, units))
         units -= len(event.ids) >> 3 if isinstance(event, Reserved) else REFUSAL_UNITS
