@@ -186,7 +186,7 @@ async def test_stop_ends_even_when_a_list_was_just_asked_for():
     async def silent(_kind: str) -> Any:
         await asyncio.sleep(3_600)
 
-    cluster.list_all = silent  # type: ignore[method-assign]
+    cluster.list_all = silent  # type: ignore[assignment,method-assign]
     shell.effect(1, ListAsked(1, "pods"))
     async with asyncio.timeout(1):
         await shell.stop()
