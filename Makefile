@@ -66,8 +66,8 @@ format: $(DEV_STAMP) ## Format the sources and apply the safe fixes
 bench: $(RUN_STAMP) ## Measure the speed table (ARGS=...)
 	@$(BIN)/python -m loadtest $(ARGS)
 
-schemas: $(DEV_STAMP) ## Write schemas/ from the event types
-	@$(BIN)/python -m muster.schemas && $(BIN)/python -m tests.contract.add_golden
+schemas: $(DEV_STAMP) ## Write schemas/ and docs/transitions.md from the types and tables
+	@$(BIN)/python -m muster.schemas && $(BIN)/python -m muster.diagrams && $(BIN)/python -m tests.contract.add_golden
 
 venv: $(DEV_STAMP) ## Make the virtual environment with the development requirements
 

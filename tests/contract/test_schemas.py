@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from muster import diagrams
 from muster.schemas import ROOT, generate
 from shared.events import EVENTS, Observation
 from shared.testing.examples import all_event_types, example
@@ -47,3 +48,7 @@ def test_every_event_survives_the_wire(of, kind):
     union = {**EVENTS, "observed": Observation}[of]
     event = example(kind)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=union) == event
+
+
+def test_the_committed_diagrams_are_those_of_the_tables():
+    assert diagrams.PAGE.read_text() == diagrams.page(), "run 'make schemas' and look at the diff"
