@@ -4,8 +4,10 @@ The tables are what the cores run on (services/NAME/transitions.py); a test fail
 not theirs. Run `make schemas` after a change.
 """
 
+from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 from services.binding.transitions import EVICTIONS
 from services.binding.transitions import TRANSITIONS as BINDS
@@ -15,21 +17,21 @@ from services.preemption.transitions import TRANSITIONS as ASKS
 from services.queueing.transitions import TRANSITIONS as PODS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "transitions.md"
-Table = dict[tuple[IntEnum, str], IntEnum]
+Table = Mapping[tuple[Any, str], IntEnum]
 
 TABLES: dict[str, tuple[str, Table]] = {
-    "queueing": ("A pending pod in the queue", dict(PODS)),
-    "placement": ("A pod in a shard's ledger", dict(LEDGER)),
-    "permit": ("An attempt of a gang", dict(GANGS)),
-    "preemption": ("A search for victims for one pod", dict(ASKS)),
-    "binding": ("A bind", dict(BINDS)),
-    "binding, evictions": ("A victim", dict(EVICTIONS)),
+    "queueing": ("A pending pod in the queue", PODS),
+    "placement": ("A pod in a shard's ledger", LEDGER),
+    "permit": ("An attempt of a gang", GANGS),
+    "preemption": ("A search for victims for one pod", ASKS),
+    "binding": ("A bind", BINDS),
+    "binding, evictions": ("A victim", EVICTIONS),
 }
 
 HEAD = """# Legal transitions
 
-Generated from `services/*/transitions.py`, the tables that the cores run on; anything not drawn here is a
-defect and stops the core with the object's story. Events that change nothing are left out of the diagrams.
+Generated from `services/*/transitions.py`, the tables that the cores run on. Anything not drawn
+here is a defect and stops the core with the object's story; events that change nothing are left out.
 """
 
 
