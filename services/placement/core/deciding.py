@@ -33,7 +33,8 @@ from shared.model.columns import I64, pack, pack16
 DISPATCH_UNITS = 60
 NODES_PER_UNIT = 50
 REFUSAL_UNITS = 300
-ASK_UNITS = 2_000
+ASK_UNITS = 1_000
+DRY_RUN_UNITS_PER_NODE = 4
 
 Answer = GangOffered | GangHeld | GangRefused | CandidatesFound | Nominated | NominationStale
 
@@ -47,7 +48,8 @@ def decide(state: PlacementState) -> Iterator[Event]:
     todo = state.todo
     units = state.config.slice_units
     while todo.asks and units > 0:
-        units -= ASK_UNITS
+        dry_run = isinstance(todo.asks[0].event, DryRunAsked)
+        units -= ASK_UNITS + (DRY_RUN_UNITS_PER_NODE * len(state.nodes) if dry_run else 0)
         yield answer(state)
     dispatch_units = DISPATCH_UNITS + len(state.nodes) // NODES_PER_UNIT
     worked = False  # asks never keep dispatches waiting altogether

@@ -25,6 +25,7 @@ from shared.model.columns import I64, pack, unpack
 CANDIDATES_MIN = 100
 CANDIDATES_PERCENT = 10
 BEST = 3
+NODES_AT_ONCE = 128
 PRIORITY_BASE = 1 << 31
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
@@ -84,30 +85,29 @@ class _DryRun:
             self.taken.update(one.victims)
         self.reasons: dict[str, int] = {}
         self.found: list[tuple[tuple[int, ...], Candidate]] = []
+        self.one_is_clean = False  # one candidate breaks no budget
 
     def search(self) -> None:
-        """Fill `found` and `reasons`."""
+        """Fill `found` and `reasons`; nodes in tie order, their pods read a few nodes at a time."""
         size = len(self.state.nodes)
         enough = max(CANDIDATES_MIN, size * CANDIDATES_PERCENT // 100)
-        victims, leaving = self._victims()
-        without_violation = False
-        for row in self.rows.tolist():
-            node = self.state.table.node_id_at(row)
-            self._try_node(row, node, victims.get(node, []), leaving.get(node, []))
-            if self.found:
-                without_violation = without_violation or self.found[-1][1].violations == 0
-            if len(self.found) >= enough and without_violation:
-                break
+        for start in range(0, len(self.rows), NODES_AT_ONCE):
+            rows = self.rows[start : start + NODES_AT_ONCE]
+            victims, leaving = self._victims(rows)
+            for row in rows.tolist():
+                node = self.state.table.node_id_at(row)
+                self._try_node(row, node, victims.get(node, []), leaving.get(node, []))
+                if len(self.found) >= enough and self.one_is_clean:
+                    return
         self._count(NOT_HELPFUL, size - len(self.rows))
 
-    def _victims(self) -> tuple[dict[int, list[Victim]], dict[int, list[Victim]]]:
+    def _victims(self, rows: I64) -> tuple[dict[int, list[Victim]], dict[int, list[Victim]]]:
         """By node: pods of lower priority, most important first, and those already leaving."""
         ledger, state = self.state.ledger, self.state
-        chosen = np.flatnonzero(IS_VICTIM[ledger.kind])
-        candidates = np.zeros(int(ledger.node.max(initial=0)) + 2, np.bool_)
-        nodes = state.table.ids[self.rows]
-        candidates[nodes[nodes < len(candidates)]] = True
-        chosen = chosen[candidates[ledger.node[chosen]]]
+        nodes = state.table.ids[rows]
+        here = np.zeros(int(max(ledger.node.max(initial=0), nodes.max())) + 1, np.bool_)
+        here[nodes] = True
+        chosen = np.flatnonzero(here[ledger.node] & IS_VICTIM[ledger.kind])
         ids = chosen + ledger.base
         priorities = np.array(
             [state.specs[sig].priority for sig in ledger.sig[chosen].tolist()], np.int64
@@ -203,6 +203,7 @@ class _DryRun:
         )
         key = (violations, highest, candidate.priority_sum, len(chosen), -earliest_ms)
         self.found.append(((*key, len(self.found)), candidate))
+        self.one_is_clean = self.one_is_clean or not violations
 
     def _count(self, message: str, nodes: int) -> None:
         if nodes:
