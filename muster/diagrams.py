@@ -31,7 +31,8 @@ TABLES: dict[str, tuple[str, Table]] = {
 HEAD = """# Legal transitions
 
 Generated from `services/*/transitions.py`, the tables that the cores run on. Anything not drawn
-here is a defect and stops the core with the object's story; events that change nothing are left out.
+here is a defect and stops the core with the object's story. Events that change nothing are left
+out.
 """
 
 
