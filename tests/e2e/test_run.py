@@ -97,7 +97,7 @@ def test_the_main_job(tmp_path, openb):
     assert result["gangs_committed"] >= 50
     assert result["gangs_timed_out"] >= 10
     assert result["preemptions"] >= 50
-    assert result["gpu_milli"]["allocated"] >= 0.9 * result["gpu_milli"]["total"]
+    assert result["gpu_milli"]["allocated"] >= 0.8 * result["gpu_milli"]["total"]
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import msgspec
+
 from shared.adapters.worlds.arrivals import (
     PODS_PER_NODE,
     Pod,
@@ -151,7 +153,10 @@ def _pod(row: PodRow, name: str, at_ms: int, timing: Timing) -> Pod:
 
 
 def plain_world(folder: Path, pod_file: str, timing: Timing) -> World:
-    """The trace as it is."""
+    """The trace as it is: it knows no priorities, so nobody preempts anybody."""
     nodes = read_nodes(folder / NODE_FILE)
-    pods = pods_of(read_pods(folder / pod_file), timing)
+    pods = [
+        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=0))
+        for pod in pods_of(read_pods(folder / pod_file), timing)
+    ]
     return World(name="openb", nodes=nodes, arrivals=arrivals_of(pods))

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from shared.adapters.worlds.errors import WorldError
-from shared.adapters.worlds.openb import PLAIN_POD_FILE, Timing, plain_world
+from shared.adapters.worlds.openb import PLAIN_POD_FILE, Timing, plain_world, read_pods
 from shared.model.columns import split
 from shared.model.objects import GpuRequest
 from tests.unit.worlds.conftest import edited
@@ -54,9 +54,12 @@ def test_gpu_columns_become_requests(openb):
     }
 
 
-def test_qos_becomes_priority(openb):
-    found = {name: seen.spec.priority for name, (_, _, seen) in pods(fill(openb)).items()}
+def test_qos_becomes_priority_in_the_main_job_only(openb):
+    found = {row.name: row.spec.priority for row in read_pods(openb / PLAIN_POD_FILE)}
     assert found == {"pod-a": 300, "pod-b": 100, "pod-c": 200, "pod-d": 200}
+    plain = pods(fill(openb))
+    assert {seen.spec.priority for _, _, seen in plain.values()} == {0}
+    assert dict(plain["pod-b"][2].labels) == {"muster.io/qos": "BE"}
 
 
 def test_absent_amounts_are_left_out(openb):
