@@ -31,6 +31,7 @@ PODS_PER_TURN = 32_768
 POLL_S = 0.001
 RETRY_INITIAL_S = 0.05
 RETRY_MAX_S = 5.0
+QUIET_TRIES = 3
 
 log = logging.getLogger("muster.ingest")
 
@@ -85,7 +86,9 @@ class IngestShell:
                 log.info("listing everything again: %s", error)
                 self._asked = dict.fromkeys(KINDS, True)
             except (OSError, TimeoutError) as error:
-                log.warning("the cluster does not answer, trying again: %s", error)
+                # Watches end all the time; only a cluster that stays away is worth a warning.
+                level = logging.INFO if self._tries < QUIET_TRIES else logging.WARNING
+                log.log(level, "the cluster does not answer, trying again: %s", error)
                 await self._pause()
             except Exception:
                 # A watcher that died unseen would leave the mesh blind: say it and go on.
