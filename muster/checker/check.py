@@ -68,8 +68,33 @@ def check(
     facts = gather(journals[INGEST])
     if problems:
         # Nothing can be said about decisions while it is not known what they had consumed.
-        nothing = preemptions.Preemptions(facts)
-        return Report(problems, journals, facts, binds.Binds(), gangs.Gangs(), nothing)
+        return _nothing(problems, journals, facts)
+    try:
+        report = _replayed(problems, journals, facts, placements)
+    except (LookupError, ValueError) as error:
+        # The journals name what they never introduced: no books can be kept from them.
+        problems.append(("impossible", f"{type(error).__name__}: {error}"))
+        return _nothing(problems, journals, facts)
+    if landed_s is not None:
+        stored = next(stored for stored, plain in names.items() if plain == BINDING)
+        problems += posts.check(records[stored], landed_s[stored], facts, history, epoch)
+    problems += report.of_books()
+    report.unsafe = len(problems)
+    if is_at_rest and not problems:
+        problems += _at_rest(report, history, epoch)
+    return report
+
+
+def _nothing(problems: list[Problem], journals: dict[str, Journal], facts: Facts) -> Report:
+    """A report whose problems end all judging."""
+    nobody = preemptions.Preemptions(facts)
+    books = (binds.Binds(), gangs.Gangs(), nobody)
+    return Report(problems, journals, facts, *books, unsafe=len(problems))
+
+
+def _replayed(
+    problems: list[Problem], journals: dict[str, Journal], facts: Facts, placements: int
+) -> Report:
     report = Report(
         problems,
         journals,
@@ -80,13 +105,6 @@ def check(
         [ledger.replay(journals[placement(shard)]) for shard in range(placements)],
     )
     preemptions.check_sent(journals[BINDING], report.preemptions)
-    if landed_s is not None:
-        stored = next(stored for stored, plain in names.items() if plain == BINDING)
-        problems += posts.check(records[stored], landed_s[stored], facts, history, epoch)
-    problems += report.of_books()
-    report.unsafe = len(problems)
-    if is_at_rest and not problems:
-        problems += _at_rest(report, history, epoch)
     return report
 
 

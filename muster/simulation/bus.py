@@ -60,6 +60,7 @@ class SimLog:
         self.first: dict[JournalName, int] = {}
         self.seen: Counter[str] = Counter()
         self.clients: list[SimBus] = []
+        self.on_landed: Callable[[JournalName, bytes], None] | None = None
 
     def end(self, journal: JournalName) -> int:
         """The next free position."""
@@ -85,6 +86,8 @@ class SimLog:
         self.landed_s[journal].append(asyncio.get_running_loop().time())
         for client in self.clients:
             client.arrived(journal)
+        if self.on_landed is not None:
+            self.on_landed(journal, payload)
         if at != expected:
             self.seen["stale-append-landed"] += 1
             raise WrongPosition(journal, expected, at, landed=True)

@@ -34,11 +34,13 @@ FAULTS = (
     "late-post",
     "watch-gone",
     "stale-list",
+    "pod-touched-first",
     "kill",
     "takeover",
     "ghost",
     "clock-jump",
     "torn-snapshot",
+    "shard-killed-in-hold",
     *dict.fromkeys(MUTATIONS),
 )
 EVENTS = (
@@ -48,6 +50,8 @@ EVENTS = (
     "reset",
     "gang-committed",
     "gang-across-shards",
+    "gang-released-with-holds",
+    "gang-timed-out-with-holds",
     *(name for _kind, name in _EVENTS),
     *(f"unknown-bind-{outcome}" for outcome in _OUTCOMES),
     "foreign-bind-absorbed",
@@ -89,6 +93,9 @@ def of_report(report: Report) -> Counter[str]:
                 seen[f"unknown-bind-{one.outcome}"] += 1
             if one.outcome == "foreign":
                 seen["foreign-bind-absorbed"] += 1
+    for (gang, attempt), how in report.gangs.ended.items():
+        if how != "committed" and report.gangs.held.get((gang, attempt)):
+            seen[f"gang-{how.replace(' ', '-')}-with-holds"] += 1
     return seen
 
 

@@ -7,12 +7,16 @@ from functools import partial
 
 import msgspec
 
+from muster.checker.journals import decode_events
 from muster.simulation.mesh import SimMesh
+from muster.simulation.network import Way
 from muster.simulation.scenario import Crash, Jump, Mutation, Takeover
 from muster.simulation.worlds import make_node, make_spec
 from shared.adapters.sim_cluster import SimCluster, SimPod
 from shared.events.observed import PodsSeen
+from shared.events.permit import HoldAsked
 from shared.machine.reset import renamed
+from shared.model.ids import PERMIT, placement
 from shared.model.world import Arrival
 
 RETRY_S = 0.1
@@ -30,6 +34,8 @@ class Nemesis:
         self.owed: list[Crash] = list(mesh.scenario.crashes)
         self.nodes_made = 100
         self._loop = asyncio.get_running_loop()
+        if mesh.scenario.hunts_holds:
+            mesh.log.on_landed = self._landed
 
     def start(self) -> None:
         """Plan everything."""
@@ -131,11 +137,31 @@ class Nemesis:
         store.tear(stored, found[0].position, self.rng.randrange(found[0].size_bytes))
         self._kill(journal)
 
+    def _landed(self, journal: str, payload: bytes) -> None:
+        """A gang is being held across shards: one of them dies before it reads of it, and
+        sometimes the group changes meanwhile. Then the others hold for nothing.
+        """
+        if self.healed or not journal.startswith("permit"):
+            return
+        events = decode_events(payload, PERMIT, 0)
+        asked = [event for event in events if isinstance(event, HoldAsked)]
+        if len(asked) < 2 or self.rng.random() < 0.3:
+            return
+        victim = placement(self.rng.choice(asked).shard)
+        process = self.mesh.owner_of(victim)
+        if process is None:
+            return
+        self.mesh.seen["shard-killed-in-hold"] += 1
+        self.mesh.down_s[(victim, process.name.rpartition("-")[2])] = 5.5
+        process.kill()
+        if self.rng.random() < 0.4:
+            self._loop.call_later(0.3, self._gang_version)
+
     # --------------------------------------------------------------------------- the cluster
 
     def _mutate(self, mutation: Mutation) -> None:
         deeds: dict[str, Callable[[], bool]] = {
-            "delete-pending": lambda: self._delete(lambda pod: not pod.node),
+            "delete-pending": lambda: self._delete(self._is_wanted),
             "delete-bound": lambda: self._delete(lambda pod: bool(pod.node)),
             "delete-any": lambda: self._delete(lambda _pod: True),
             "foreign-bind": self._foreign_bind,
@@ -165,8 +191,19 @@ class Nemesis:
         self.cluster.delete(chosen)
         return bool(chosen)
 
+    def _late(self) -> set[str]:
+        """Pods to which a POST is still on its way, though its sender has given it up."""
+        posts = self.mesh.wire.posts
+        return {post.uid for post in posts if post.way == Way.LATE and post.landed_s is None}
+
+    def _is_wanted(self, pod: SimPod) -> bool:
+        """Pending, and best one whose bind is open: the answer will then be a hard one."""
+        late = self._late()
+        return not pod.node and (pod.uid in late or not late)
+
     def _foreign_bind(self) -> bool:
-        pod = self._pick(lambda pod: not pod.node and not pod.gated)
+        pod = self._pick(lambda pod: self._is_wanted(pod) and not pod.gated)
+        pod = pod or self._pick(lambda pod: not pod.node and not pod.gated)
         if pod is None or not self.cluster.nodes:
             return False
         node = self.rng.choice(list(self.cluster.nodes.values()))
@@ -191,7 +228,11 @@ class Nemesis:
     def _delete_node(self) -> bool:
         if len(self.cluster.nodes) < 11:
             return False
-        self.cluster.remove_node(self.rng.choice(list(self.cluster.nodes)))
+        # Best one to which a POST is still on its way: that bind must be fenced off.
+        posts = self.mesh.wire.posts
+        wanted = {post.node for post in posts if post.way == Way.LATE and post.landed_s is None}
+        found = [uid for uid, node in self.cluster.nodes.items() if node.name in wanted]
+        self.cluster.remove_node(self.rng.choice(found or list(self.cluster.nodes)))
         return True
 
     def _add_node(self) -> bool:

@@ -41,12 +41,14 @@ class NetworkFaults:
     refused: float = 0.0
     watch_gone: float = 0.0
     stale_list: float = 0.0
+    touched: float = 0.0
     lag_spike: float = 0.0
 
     def heal(self) -> None:
         """From here on nothing fails."""
         self.lost = self.unanswered = self.late = self.busy = 0.0
         self.refused = self.watch_gone = self.stale_list = self.lag_spike = 0.0
+        self.touched = 0.0
 
 
 @dataclass
@@ -69,7 +71,7 @@ class Wire:
         """
         faults, rng = self.faults, self.rng
         draw = rng.random()
-        if uid in self.hunted and faults.late and draw < 0.7:
+        if uid in self.hunted and faults.late and draw < 0.5:
             self.hunted.discard(uid)
             return self._note(Way.REFUSED)
         for way, share in (
@@ -160,8 +162,10 @@ class SimNetwork:
             for r in requests
         ]
         wire.posts.extend(posts)
-        for request in requests:
+        for request, post in zip(requests, posts, strict=True):
             wire.target[request.uid] = request.node
+            if post.way == Way.LATE:
+                wire.hunted.add(request.uid)
         return await self._each(
             [Way(post.way) for post in posts],
             lambda rows: self._post([(requests[row], posts[row]) for row in rows]),
@@ -171,6 +175,11 @@ class SimNetwork:
 
     async def _post(self, pairs: list[tuple[BindRequest, Post]]) -> list[PodRead]:
         wire = self.wire
+        for request, _post in pairs:
+            if wire.faults.touched and wire.rng.random() < wire.faults.touched:
+                # Somebody else writes to the pod first: the POST's resourceVersion is stale.
+                wire.seen["pod-touched-first"] += 1
+                await wire.cluster.touch([request.uid], [""])
         answers = await wire.cluster.bind([request for request, _post in pairs])
         for (request, post), answer in zip(pairs, answers, strict=True):
             post.landed_s, post.answer = self._loop.time(), answer.answer

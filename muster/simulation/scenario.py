@@ -126,6 +126,7 @@ class Scenario:
     mutations: tuple[Mutation, ...]
     tears: tuple[tuple[float, str], ...]
     reset_s: float | None
+    hunts_holds: bool
     bus: BusFaults
     network: NetworkFaults
     placements: int = PLACEMENTS
@@ -177,6 +178,7 @@ def make_scenario(seed: int, world: World | None = None, placements: int = PLACE
         ),
         mutations=_mutations(rng, pairs),
         tears=tuple((rng.uniform(8, HEAL_S - 1), rng.choice(names)) for _ in range(2)),
+        hunts_holds=rng.random() < 0.5,
         reset_s=rng.uniform(9, 14) if seed % 10 == 7 else None,
         bus=_bus_faults(rng),
         network=_network_faults(rng, pairs),
@@ -248,5 +250,6 @@ def _network_faults(rng: random.Random, pairs: list[tuple[str, CrashPoint]]) -> 
         refused=rng.choice((0.0, 0.02)),
         watch_gone=rng.choice((0.0, 0.3)),
         stale_list=rng.choice((0.0, 0.4)),
+        touched=rng.choice((0.0, 0.04)),
         lag_spike=rng.choice((0.0, 0.02, 0.08)),
     )

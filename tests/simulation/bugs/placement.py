@@ -122,14 +122,14 @@ BUGS = (
         "services.placement.core.facts",
         edit(
             """
-    if event.shard != state.shard:
+    if _assigned_as_reserved(state, event):
         return
-    ids, sigs, nodes = unpack(event.ids), unpack(event.sigs), unpack(event.nodes)
 """,
             """
-    if event.shard != state.shard or not state.ledger.kind_of(unpack(event.ids).item(0)):
+    if _assigned_as_reserved(state, event):
         return
-    ids, sigs, nodes = unpack(event.ids), unpack(event.sigs), unpack(event.nodes)
+    if not state.ledger.kind_of(unpack(event.ids).item(0)):
+        return
 """,
         ),
     ),
