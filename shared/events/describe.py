@@ -1,0 +1,282 @@
+"""One short line for people per event type: what happened, with names instead of numbers.
+
+The table is complete (a test holds it against the unions). A line speaks of the subject where the
+event has many pods: its node, its score, its answer.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from shared.events import binding, ingest, observed, permit, placement, preemption, queueing
+from shared.events.base import Configured, Event
+from shared.events.names import Names, Subject, column_of
+from shared.model.answers import Answer
+from shared.model.columns import size, split, unpack16
+
+NAMED_MAX = 3
+
+
+@dataclass(frozen=True)
+class View:
+    """An event seen by somebody: `subject` None = by nobody in particular."""
+
+    names: Names
+    subject: Subject | None = None
+
+    def pods(self, ids: list[int]) -> str:
+        """Pods by name, the subject first, the many as a number."""
+        mine = [pod for pod in ids if self._is_subject("pod", pod)]
+        if mine:
+            rest = len(ids) - 1
+            return self.names.pod(mine[0]) + (f" (and {rest} more)" if rest else "")
+        if len(ids) <= NAMED_MAX:
+            return ", ".join(self.names.pod(pod) for pod in ids) or "no pods"
+        return f"{len(ids)} pods"
+
+    def placed(self, ids: list[int], nodes: list[int]) -> str:
+        """Pods with their nodes: the subject's own, or those on the subject."""
+        pairs = list(zip(ids, nodes, strict=False))
+        mine = [pair for pair in pairs if self._is_subject("pod", pair[0])]
+        here = [pair for pair in pairs if self._is_subject("node", pair[1])]
+        shown = mine or here or pairs
+        on = sorted({node for _pod, node in shown})
+        place = self.names.node(on[0]) if len(on) == 1 else f"{len(on)} nodes"
+        return f"{self.pods([pod for pod, _node in shown])} on {place}"
+
+    def row(self, ids: list[int]) -> int:
+        """The subject's row in the columns beside `ids`, the first when it is not there."""
+        return next((row for row, pod in enumerate(ids) if self._is_subject("pod", pod)), 0)
+
+    def _is_subject(self, kind: str, number: int) -> bool:
+        return self.subject is not None and self.subject.kind == kind and number in self.subject.ids
+
+
+def reasons(pairs: tuple[tuple[str, int], ...]) -> str:
+    """Counted reasons in kube-scheduler's way."""
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in pairs)) or "no reason given"
+
+
+def _ids(verb: str) -> Callable[[Any, View], str]:
+    return lambda e, v: f"{v.pods(column_of(e, 'ids'))} {verb}"
+
+
+def _placed(verb: str) -> Callable[[Any, View], str]:
+    return lambda e, v: f"{verb} {v.placed(column_of(e, 'ids'), column_of(e, 'nodes'))}"
+
+
+def _uids(verb: str) -> Callable[[Any, View], str]:
+    return lambda e, v: f"cluster: {_one_of(split(e.uids), v)} {verb}"
+
+
+def _one_of(uids: list[str], view: View) -> str:
+    if view.subject is not None and not view.subject.uids.isdisjoint(uids):
+        more = f" (and {len(uids) - 1} more)" if len(uids) > 1 else ""
+        return f"{view.subject.name}{more}"
+    return f"{len(uids)} objects"
+
+
+def _reserved(e: placement.Reserved, v: View) -> str:
+    ids = column_of(e, "ids")
+    total = int(unpack16(e.totals)[v.row(ids)]) if e.totals else 0
+    best = f", next best {e.runner_up}" if e.runner_up >= 0 else ""
+    where = v.placed(ids, column_of(e, "nodes"))
+    return (
+        f"reserved {where}: score {total}{best}, {e.feasible} nodes feasible (attempt {e.attempt})"
+    )
+
+
+def _seen(e: observed.PodsSeen, v: View) -> str:
+    nodes = " with nodes" if e.nodes else ""
+    return f"cluster: {_one_of(split(e.uids), v)} seen{nodes}{' gated' if e.gated else ''}"
+
+
+def _members(e: Any) -> int:
+    return sum(size(part.ids) for part in e.members)
+
+
+def _bind_answers(e: observed.BindAnswers, v: View) -> str:
+    ids = column_of(e, "ids")
+    answer = Answer(e.codes[v.row(ids)]).name if len(e.codes) == len(ids) else "answers"
+    return f"API: {answer} for {v.pods(ids)} (effect {e.effect})"
+
+
+def _dispatched(e: queueing.Dispatched, v: View) -> str:
+    urgent = " urgently" if e.urgent else ""
+    pods = v.pods(column_of(e, "ids"))
+    return f"{pods} sent to shard {e.shard}{urgent} (attempt {e.attempt}, signature {e.sig})"
+
+
+def _woken(e: queueing.Woken, v: View) -> str:
+    to = "to backoff" if e.until_ms else "to active"
+    return f"{v.pods(column_of(e, 'ids'))} woken {to}{f': {e.reason}' if e.reason else ''}"
+
+
+def _refused(e: placement.Refused, v: View) -> str:
+    pods = v.pods(column_of(e, "ids"))
+    helps = ", preemption may help" if e.preemptible else ""
+    return f"{pods} refused: 0/{e.nodes} nodes, {reasons(e.reasons)}{helps} (attempt {e.attempt})"
+
+
+def _victims(e: Any, v: View) -> str:
+    return v.pods(column_of(e, "victims"))
+
+
+Line = Callable[[Any, View], str]
+
+WORLD: dict[type[Event], Line] = {
+    ingest.SignatureDefined: lambda e, v: f"signature {e.sig} defined, priority {e.spec.priority}",
+    ingest.SignatureRetired: lambda e, v: f"signature {e.sig} retired",
+    ingest.PodsPending: lambda e, v: (
+        f"{v.pods(column_of(e, 'ids'))} pending, signature {e.sig}"
+        f"{f', {v.names.gang(e.gang)}' if e.gang else ''}{', gated' if e.gated else ''}"
+    ),
+    ingest.PodsNamed: _ids("named"),
+    ingest.PodsAssigned: _placed("the cluster shows"),
+    ingest.PodsGone: _ids("gone"),
+    ingest.NodesSet: lambda e, v: f"{size(e.ids)} nodes set in shard {e.shard}",
+    ingest.NodesGone: lambda e, v: f"{size(e.ids)} nodes gone from shard {e.shard}",
+    ingest.BudgetSet: lambda e, v: f"budget {e.name or e.budget} allows {e.allowed} disruptions",
+    ingest.BudgetGone: lambda e, v: f"budget {e.budget} deleted",
+    ingest.BudgetCovers: lambda e, v: f"budget {e.budget} covers {v.pods(column_of(e, 'ids'))}",
+    ingest.GangSet: lambda e, v: (
+        f"gang {e.key}: minCount {e.min_count}, timeout {e.timeout_ms} ms, version {e.version}"
+    ),
+    ingest.GangGone: lambda e, v: f"{v.names.gang(e.gang)} deleted",
+    ingest.ListApplied: lambda e, v: f"list of {e.kind} applied, {e.derived_deletes} deletes",
+    ingest.ListDoubted: lambda e, v: f"list of {e.kind} doubted, {e.derived_deletes} deletes",
+    ingest.ListAsked: lambda e, v: f"list of {e.kind} asked for (effect {e.effect})",
+    ingest.SourceAdvanced: lambda e, v: f"consumed up to revision {e.revision}",
+    observed.WorldOpened: lambda e, v: f"cluster {e.cluster}",
+    observed.PodsSeen: _seen,
+    observed.PodsBoundSeen: _uids("seen with a node"),
+    observed.PodsDeletedSeen: _uids("deleted"),
+    observed.NodesSeen: lambda e, v: f"cluster: {len(e.nodes)} nodes seen",
+    observed.NodesDeletedSeen: _uids("deleted"),
+    observed.BudgetsSeen: lambda e, v: f"cluster: {len(e.budgets)} budgets seen",
+    observed.BudgetsDeletedSeen: _uids("deleted"),
+    observed.GangsSeen: lambda e, v: f"cluster: {len(e.gangs)} pod groups seen",
+    observed.GangsDeletedSeen: lambda e, v: f"cluster: {len(split(e.keys))} pod groups deleted",
+    observed.ListBegan: lambda e, v: f"list of {e.kind} begins at revision {e.revision}",
+    observed.ListEnded: lambda e, v: f"list of {e.kind} ends with {e.count}",
+    observed.WatchAdvanced: lambda e, v: f"watched up to revision {e.revision}",
+    observed.InputRejected: lambda e, v: f"rejected {e.what}: {e.field} {e.rule}",
+    observed.BindAnswers: _bind_answers,
+    observed.EvictAnswers: lambda e, v: f"API: {_eviction(e, v)}",
+    Configured: lambda e, v: "configuration in force from here on",
+}
+
+
+def _eviction(e: observed.EvictAnswers, v: View) -> str:
+    ids = column_of(e, "ids")
+    answer = Answer(e.codes[v.row(ids)]).name if len(e.codes) == len(ids) else "answers"
+    return f"{answer} for the eviction of {v.pods(ids)} (effect {e.effect})"
+
+
+QUEUE: dict[type[Event], Line] = {
+    queueing.Dispatched: _dispatched,
+    queueing.GangDispatched: lambda e, v: (
+        f"{v.names.gang(e.gang)} sent to permit, {_members(e)} members, minCount {e.min_count}"
+        f"{', with the lane' if e.lane else ''} (attempt {e.attempt})"
+    ),
+    queueing.PreemptAsked: lambda e, v: f"preemption asked for {v.names.pod(e.pod)}",
+    queueing.Parked: lambda e, v: f"{v.pods(column_of(e, 'ids'))} parked: {e.message}",
+    queueing.Woken: _woken,
+    queueing.Activated: _ids("active, backoff is over"),
+    queueing.Settled: lambda e, v: f"attempt {e.attempt} settled",
+    queueing.GangWaits: lambda e, v: f"{v.names.gang(e.gang)} waits: {e.message}",
+    queueing.LaneTaken: lambda e, v: f"{v.names.gang(e.gang)} has the lane until {e.until_ms}",
+    queueing.LaneFreed: lambda e, v: f"{v.names.gang(e.gang)} leaves the lane",
+}
+
+SHARD: dict[type[Event], Line] = {
+    placement.Reserved: _reserved,
+    placement.Refused: _refused,
+    placement.Improved: lambda e, v: f"shard {e.shard} improved for {size(e.sigs)} signatures",
+    placement.ShardDigest: lambda e, v: (
+        f"shard {e.shard}: {e.nodes} nodes, free cpu {e.free_cpu_milli}m, gpu {e.free_gpu_milli}m"
+    ),
+    placement.GangOffered: lambda e, v: (
+        f"shard {e.shard} offers {v.names.gang(e.gang)} room for {sum(e.counts)} members"
+        f"{f', {reasons(e.reasons)}' if e.reasons else ''} (attempt {e.attempt})"
+    ),
+    placement.GangHeld: lambda e, v: (
+        f"{v.names.gang(e.gang)}: shard {e.shard} holds "
+        f"{v.placed(column_of(e, 'ids'), column_of(e, 'nodes'))} (attempt {e.attempt})"
+    ),
+    placement.GangRefused: lambda e, v: (
+        f"{v.names.gang(e.gang)}: shard {e.shard} holds nothing, {reasons(e.reasons)}"
+    ),
+    placement.CandidatesFound: lambda e, v: (
+        f"shard {e.shard}: {len(e.candidates)} candidates for {v.names.pod(e.pod)}"
+    ),
+    placement.Nominated: lambda e, v: (
+        f"{v.names.pod(e.pod)} nominated to {v.names.node(e.node)}, victims {_victims(e, v)}"
+    ),
+    placement.NominationStale: lambda e, v: f"nomination of {v.names.pod(e.pod)} is stale",
+    placement.NominationReady: lambda e, v: (
+        f"the last victim left {v.names.node(e.node)}: {v.names.pod(e.pod)} is tried there"
+    ),
+    placement.NominationLost: lambda e, v: f"nomination of {v.names.pod(e.pod)} lost: {e.reason}",
+    placement.Released: _ids("given back"),
+}
+
+GANGS: dict[type[Event], Line] = {
+    permit.OfferAsked: lambda e, v: (
+        f"{v.names.gang(e.gang)}: what is there for {_members(e)} members? (attempt {e.attempt})"
+    ),
+    permit.HoldAsked: lambda e, v: (
+        f"{v.names.gang(e.gang)}: shard {e.shard} is to hold {_members(e)} members"
+    ),
+    permit.GangCommitted: lambda e, v: (
+        f"{v.names.gang(e.gang)} committed over {e.shards} shards: "
+        f"{v.placed(column_of(e, 'ids'), column_of(e, 'nodes'))}"
+    ),
+    permit.GangReleased: lambda e, v: (
+        f"{v.names.gang(e.gang)} released, "
+        f"{'its ground changed' if e.stale else f'0/{e.nodes} nodes, {reasons(e.reasons)}'}"
+    ),
+    permit.GangTimedOut: lambda e, v: f"{v.names.gang(e.gang)} timed out, all is given back",
+}
+
+PREEMPTIONS: dict[type[Event], Line] = {
+    preemption.DryRunAsked: lambda e, v: f"who could go for {v.names.pod(e.pod)}? (ask {e.ask})",
+    preemption.NominateAsked: lambda e, v: (
+        f"{v.names.node(e.node)} chosen for {v.names.pod(e.pod)}, victims {_victims(e, v)}"
+    ),
+    preemption.NominationCleared: lambda e, v: f"nomination of {v.names.pod(e.pod)} given back",
+    preemption.EvictAsked: lambda e, v: (
+        f"{_victims(e, v)} to be evicted from {v.names.node(e.node)} for {v.names.pod(e.pod)}"
+    ),
+    preemption.EvictRecalled: lambda e, v: f"unsent evictions recalled (ask {e.ask})",
+    preemption.PreemptionOpened: lambda e, v: (
+        f"{v.names.pod(e.pod)} waits for {_victims(e, v)} to leave {v.names.node(e.node)}"
+    ),
+    preemption.PreemptionClosed: lambda e, v: (
+        f"preemption for {v.names.pod(e.pod)} is over{f': {e.message}' if e.message else ''}"
+    ),
+}
+
+BINDS: dict[type[Event], Line] = {
+    binding.BindsAsked: lambda e, v: (
+        f"bind {v.placed(column_of(e, 'ids'), column_of(e, 'nodes'))} (effect {e.effect})"
+    ),
+    binding.ReadsAsked: lambda e, v: f"read {v.pods(column_of(e, 'ids'))} (effect {e.effect})",
+    binding.FencesAsked: lambda e, v: (
+        f"raise the revision of {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+    ),
+    binding.EvictionsAsked: lambda e, v: (
+        f"evict {v.pods(column_of(e, 'ids'))} (ask {e.ask}, effect {e.effect})"
+    ),
+    binding.Bound: _placed("bound"),
+    binding.BindFailed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} not bound: {e.reason}",
+    binding.Evicted: _ids("evicted"),
+    binding.EvictionFailed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} not evicted: {e.reason}",
+}
+
+TABLE: dict[type[Event], Line] = {**WORLD, **QUEUE, **SHARD, **GANGS, **PREEMPTIONS, **BINDS}
+
+
+def describe(event: Event, view: View) -> str:
+    """The event in one line."""
+    return TABLE[type(event)](event, view)

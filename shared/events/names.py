@@ -1,0 +1,165 @@
+"""Names for the mesh's numbers, learned from the world journal; and which events concern whom.
+
+For people reading journals (story, replay, explain); no service uses it.
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from shared.events.base import Event
+from shared.events.ingest import (
+    GangSet,
+    NodesGone,
+    NodesSet,
+    PodsNamed,
+    PodsPending,
+)
+from shared.events.observed import GangsSeen, NodesDeletedSeen, NodesSeen, PodsSeen
+from shared.events.placement import CandidatesFound
+from shared.events.preemption import DryRunAsked
+from shared.model.columns import pack, split, unpack
+
+KINDS = ("pod", "gang", "node")
+POD_COLUMNS = ("ids", "victims", "covered", "disrupted")
+
+
+class NoSuchName(Exception):
+    """Nothing of that kind and name is in the world journal."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Whom a story is about. A name may have stood for several pods or nodes, one after another."""
+
+    kind: str
+    name: str
+    ids: frozenset[int]
+    uids: frozenset[str] = frozenset()
+
+
+@dataclass
+class Names:
+    """What the numbers stand for."""
+
+    pods: dict[int, str] = field(default_factory=dict)
+    uids: dict[int, str] = field(default_factory=dict)
+    nodes: dict[int, str] = field(default_factory=dict)
+    node_uids: dict[int, str] = field(default_factory=dict)
+    gangs: dict[int, str] = field(default_factory=dict)
+    gang_of: dict[int, int] = field(default_factory=dict)
+    asks: dict[int, int] = field(default_factory=dict)
+
+    def learn(self, event: Event) -> None:
+        """Take in what an event says about names."""
+        match event:
+            case PodsNamed():
+                ids = unpack(event.ids).tolist()
+                names = (f"{event.namespace}/{name}" for name in split(event.names))
+                self.pods.update(zip(ids, names, strict=True))
+                self.uids.update(zip(ids, split(event.uids), strict=True))
+            case PodsPending() if event.gang:
+                self.gang_of.update(dict.fromkeys(unpack(event.ids).tolist(), event.gang))
+            case NodesSet():
+                for number, node in zip(unpack(event.ids).tolist(), event.nodes, strict=True):
+                    self.nodes[number], self.node_uids[number] = node.name, node.uid
+            case GangSet():
+                self.gangs[event.gang] = event.key
+            case DryRunAsked():
+                self.asks[event.ask] = event.pod
+
+    def pod(self, pod: int) -> str:
+        """A pod's name, or its number."""
+        return self.pods.get(pod, f"pod {pod}")
+
+    def node(self, node: int) -> str:
+        """A node's name, or its number."""
+        return self.nodes.get(node, f"node {node}")
+
+    def gang(self, gang: int) -> str:
+        """A gang's key, or its number."""
+        return self.gangs.get(gang, f"gang {gang}")
+
+    def find(self, words: str) -> Subject:
+        """`pod/NAME`, `gang/NAME` or `node/NAME`, names with what stands before a `/` or without.
+
+        Raises NoSuchName with one clear line.
+        """
+        kind, _, name = words.partition("/")
+        if kind not in KINDS or not name:
+            raise NoSuchName(f"{words}: must be pod/NAME, gang/NAME or node/NAME")
+        table = {"pod": self.pods, "gang": self.gangs, "node": self.nodes}[kind]
+        uids = {"pod": self.uids, "gang": self.gangs, "node": self.node_uids}[kind]
+        ids = [
+            number for number, known in table.items() if known == name or known.endswith(f"/{name}")
+        ]
+        if not ids:
+            raise NoSuchName(f"{words}: no {kind} of this name in the world journal")
+        return Subject(kind, name, frozenset(ids), frozenset(uids[one] for one in ids))
+
+
+def concerns(event: Event, subject: Subject, names: Names) -> bool:
+    """Whether a story about the subject has this event."""
+    if subject.kind == "pod":
+        return _concerns_pod(event, subject, names)
+    if subject.kind == "node":
+        return _concerns_node(event, subject)
+    if isinstance(event, GangsSeen):
+        return any(gang.key in subject.uids for gang in event.gangs)
+    if isinstance(event, PodsSeen):
+        return event.gang in subject.uids
+    return getattr(event, "gang", 0) in subject.ids
+
+
+def holds(column: object, ids: frozenset[int]) -> bool:
+    """Whether a packed column has one of the ids. The bytes are searched before they are read."""
+    if not isinstance(column, bytes) or len(column) % 8:
+        return False
+    if not any(pack([one]) in column for one in ids):
+        return False
+    return not ids.isdisjoint(unpack(column).tolist())
+
+
+def _concerns_pod(event: Event, subject: Subject, names: Names) -> bool:
+    if isinstance(event, NodesSet | NodesGone):
+        return False
+    if getattr(event, "pod", 0) in subject.ids:
+        return True
+    if any(holds(getattr(event, name, b""), subject.ids) for name in POD_COLUMNS):
+        return True
+    if any(holds(part.ids, subject.ids) for part in getattr(event, "members", ())):
+        return True
+    column = getattr(event, "uids", "")
+    if isinstance(column, str) and any(uid in column for uid in subject.uids):
+        return not subject.uids.isdisjoint(split(column))
+    fields = event.__struct_fields__
+    if "gang" in fields and not {"ids", "members", "pod"} & set(fields):
+        gangs = {names.gang_of.get(pod, 0) for pod in subject.ids} - {0}
+        return getattr(event, "gang", 0) in gangs
+    if "ask" in fields and not {"ids", "pod"} & set(fields):
+        return names.asks.get(getattr(event, "ask", 0), 0) in subject.ids
+    return False
+
+
+def _concerns_node(event: Event, subject: Subject) -> bool:
+    match event:
+        case NodesSet() | NodesGone():
+            return holds(event.ids, subject.ids)
+        case NodesSeen():
+            return any(node.uid in subject.uids for node in event.nodes)
+        case NodesDeletedSeen():
+            return not subject.uids.isdisjoint(split(event.uids))
+        case CandidatesFound():
+            return any(found.node in subject.ids for found in event.candidates)
+    if getattr(event, "node", 0) in subject.ids:
+        return True
+    nodes = getattr(event, "nodes", b"")
+    if isinstance(nodes, str):
+        return subject.name in split(nodes)
+    return holds(nodes, subject.ids)
+
+
+def column_of(event: msgspec.Struct, name: str) -> list[int]:
+    """The numbers of a packed column, [] when it is empty."""
+    numbers: list[int] = unpack(getattr(event, name)).tolist()
+    return numbers

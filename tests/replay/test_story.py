@@ -1,0 +1,132 @@
+"""What people are told: every event type has its line, and a story is complete and in order."""
+
+import pytest
+
+from shared.events.base import Event
+from shared.events.binding import Bound
+from shared.events.describe import TABLE, View, describe
+from shared.events.ingest import NodesSet, PodsNamed
+from shared.events.names import Names, NoSuchName, Subject, concerns
+from shared.events.placement import Reserved
+from shared.machine.causal import causal
+from shared.machine.core import Cursor
+from shared.machine.reader import Reader
+from shared.machine.record import own_events
+from shared.machine.story import read_names, story
+from shared.model.columns import pack, unpack
+from shared.model.objects import Node
+from shared.testing.examples import all_event_types, example
+from tests.replay.recorded import JOURNALS, recorded
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("replay")]
+
+
+@pytest.fixture(scope="module")
+def run():
+    return recorded(3)
+
+
+TYPES = sorted({kind for _service, kind in all_event_types()}, key=lambda kind: kind.__name__)
+
+
+def test_every_event_type_has_a_line():
+    assert set(TABLE) == set(TYPES)
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_every_event_is_described_in_one_line(kind):
+    event = example(kind)
+    for subject in (
+        None,
+        *(Subject(kind, "x", frozenset([1])) for kind in ("pod", "node", "gang")),
+    ):
+        text = describe(event, View(Names(), subject))
+        assert text
+        assert "\n" not in text
+        if subject is not None:
+            concerns(event, subject, Names())
+
+
+async def test_nothing_comes_before_its_cause(run):
+    passed = dict.fromkeys(JOURNALS, 0)
+    count = 0
+    async for journal, position, record in causal(run.bus(), JOURNALS):
+        assert position >= passed[journal]
+        passed[journal] = position + 1
+        count += 1
+        for part in record.consumed:
+            valid = [at for at in valid_positions(run, part.journal) if at < part.stop]
+            assert not valid or passed[part.journal] > valid[-1]
+    assert count == sum(len(valid_positions(run, journal)) for journal in JOURNALS)
+
+
+def valid_positions(run, journal):
+    found = Reader(journal, Cursor()).accept_all(list(enumerate(run.records[journal])))
+    return [position for position, _record in found]
+
+
+async def bound(run):
+    """Some pod that was bound, with the events of its binding."""
+    async for journal, position, record in causal(run.bus(), JOURNALS):
+        for event in own_events(record, journal):
+            if isinstance(event, Bound):
+                return int(unpack(event.ids)[0]), int(unpack(event.nodes)[0]), position
+    raise AssertionError("nothing was bound")
+
+
+async def test_a_pods_story_goes_from_seen_to_bound(run):
+    pod, node, position = await bound(run)
+    names = await read_names(run.bus())
+    lines = [line async for line in story(run.bus(), JOURNALS, f"pod/{names.pods[pod]}")]
+    text = [f"{line.journal.partition('/')[0]}: {line.text}" for line in lines]
+    stages = ["ingest: cluster: ", "queueing: ", "placement: ", "binding: bind ", "binding: bound "]
+    found = [next(row for row, words in enumerate(text) if words.startswith(s)) for s in stages]
+    assert found == sorted(found), text
+    assert f"bound {names.pods[pod]} on {names.nodes[node]}" in lines[found[-1]].text
+    assert lines[found[-1]].position == position
+
+
+async def test_a_nodes_story_has_its_pods(run):
+    pod, node, _position = await bound(run)
+    names = await read_names(run.bus())
+    lines = [line async for line in story(run.bus(), JOURNALS, f"node/{names.nodes[node]}")]
+    assert any("nodes set in shard" in line.text for line in lines)
+    assert any(line.text.startswith("bound ") and names.pods[pod] in line.text for line in lines), (
+        "the pod's name is said where there are few"
+    )
+
+
+async def test_a_gangs_story_tells_its_end(run):
+    names = await read_names(run.bus())
+    ends = ("committed over", "released", "timed out")
+    told = 0
+    for key in sorted(set(names.gangs.values())):
+        lines = [line async for line in story(run.bus(), JOURNALS, f"gang/{key}")]
+        assert any("minCount" in line.text for line in lines)
+        told += any(end in line.text for line in lines for end in ends)
+    assert told > 0
+
+
+@pytest.mark.parametrize("words", ["pod/nobody", "gang/none", "node/nowhere", "pod", "what/x"])
+async def test_unknown_names_are_named(run, words):
+    with pytest.raises(NoSuchName, match=words):
+        async for _line in story(run.bus(), JOURNALS, words):
+            pass
+
+
+def test_a_line_speaks_of_its_subject():
+    names = Names()
+    names.learn(PodsNamed(pack([1, 2]), "u1\nu2", "a\nb", pack([1, 1])))
+    names.learn(NodesSet(0, pack([7, 8]), (Node(uid="n7", name="m"), Node(uid="n8", name="n"))))
+    event: Event = Reserved(0, 3, 1, pack([1, 2]), pack([7, 8]), b"\x05\x00\x06\x00", 9, 4)
+    tail = ", 9 nodes feasible (attempt 3)"
+    assert (
+        describe(event, View(names, names.find("pod/b")))
+        == f"reserved default/b on n: score 6{tail}"
+    )
+    assert describe(event, View(names, names.find("node/m"))) == (
+        f"reserved default/a on m: score 5{tail}"
+    )
+    assert describe(event, View(names)) == (
+        f"reserved default/a, default/b on 2 nodes: score 5{tail}"
+    )
