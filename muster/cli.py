@@ -131,6 +131,30 @@ def cluster(
     serve_cluster(world, Choice(plain, speed, seed), listen, history, settings or [])
 
 
+@app.command()
+def replay(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory.")],
+    begin: Annotated[
+        str, typer.Option("--from", help="start, newest (snapshot), or each (start and snapshots).")
+    ] = "start",
+    journal: Annotated[
+        list[str] | None, typer.Option(help="Only this journal, such as placement/0.")
+    ] = None,
+    bus: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Journals elsewhere (RUN holds the snapshots).")
+    ] = "",
+    placements: Annotated[
+        int, typer.Option("--placements", "-p", min=1, max=64, help="Shards, with --bus.")
+    ] = 1,
+    output: Output = "text",
+) -> int:
+    """Fold a recorded run and decide every record again: identical, or where it first differs."""
+    from muster.commands.replay import replay_run
+
+    _one_of("--output", output, OUTPUTS)
+    return replay_run(run, bus, placements, begin, journal or [], output)
+
+
 def _complain(text: str) -> None:
     sys.stdout.flush()
     print(f"muster: {' '.join(text.split())}", file=sys.stderr)

@@ -1,0 +1,87 @@
+"""`muster replay`: fold a recorded run and decide every record of it again."""
+
+import asyncio
+import json
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from muster.faults import EXIT_FAILURE, UsageFault
+from muster.mesh import make_core
+from muster.recorded import Recorded, recorded
+from shared.machine.replay import ReplayReport, replay
+
+STARTS = ("start", "newest", "each")
+
+
+def replay_run(
+    run: Path, bus: str, placements: int, begin: str, journals: list[str], output: str
+) -> int:
+    """Replay and report; returns the exit code. Raises UsageFault, BusCorrupt, BusUnavailable."""
+    if begin not in STARTS:
+        raise UsageFault(f"--from {begin}: must be one of {', '.join(STARTS)}")
+    began_s = time.perf_counter()
+    reports = asyncio.run(_replay(run, bus, placements, begin, journals))
+    seconds = time.perf_counter() - began_s
+    if output == "json":
+        print(json.dumps({"seconds": round(seconds, 3), "journals": [*map(_plain, reports)]}))
+    else:
+        _show(reports, seconds)
+    return 0 if all(report.ok for report in reports) else EXIT_FAILURE
+
+
+async def _replay(
+    run: Path, bus: str, placements: int, begin: str, journals: list[str]
+) -> list[ReplayReport]:
+    async with recorded(run, bus, placements) as found:
+        unknown = [name for name in journals if name not in found.journals]
+        if unknown:
+            raise UsageFault(f"--journal {unknown[0]}: must be one of {', '.join(found.journals)}")
+        reports = []
+        for journal in journals or found.journals:
+            core = partial(make_core, journal, found.placements)
+            starts = _starts(found, journal, begin)
+            reports += [await replay(core, found.bus, found.store, start) for start in starts]
+        return reports
+
+
+def _starts(found: Recorded, journal: str, begin: str) -> list[int | None]:
+    kept: list[int | None] = [meta.position for meta in found.store.list(journal)]
+    if begin == "newest":
+        return kept[:1] or [None]
+    return [None, *kept] if begin == "each" else [None]
+
+
+def _plain(report: ReplayReport) -> dict[str, Any]:
+    return {
+        "journal": report.journal,
+        "start": report.start,
+        "stop": report.stop,
+        "records": report.records,
+        "voids": report.voids,
+        "events": report.events,
+        "snapshots": report.snapshots,
+        "ok": report.ok,
+        "problems": report.lines(),
+    }
+
+
+def _show(reports: list[ReplayReport], seconds: float) -> None:
+    console = Console()
+    table = Table(box=None, pad_edge=False)
+    for heading in ("journal", "from", "to", "records", "void", "events", "snapshots", ""):
+        table.add_column(heading, justify="left" if heading in ("journal", "") else "right")
+    for report in reports:
+        counts = (report.start, report.stop, report.records, report.voids, report.events)
+        verdict = "[green]identical[/green]" if report.ok else "[red]DIFFERS[/red]"
+        shown = [f"{count:,}" for count in (*counts, report.snapshots)]
+        table.add_row(report.journal, *shown, verdict)
+    console.print(table)
+    for report in reports:
+        for line in report.lines():
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
+    console.print(f"replayed in {seconds:.1f} s", highlight=False)
