@@ -1,0 +1,186 @@
+"""The mesh as real processes: a simulated cluster and one `muster serve` for each journal.
+
+Starts them, hurts them (kill -9, SIGSTOP) and starts them again under the same owner's name, as a
+StatefulSet would; always ends them all. It reads nothing of what they do: loadtest/follow.py does.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from muster.mesh import all_journals
+
+ROOT = Path(__file__).resolve().parents[1]
+START_S = 60.0
+STOP_S = 30.0
+POLL_S = 0.02
+COMMAND = ("-m", "muster")
+
+
+class Child:
+    """One process that can be started many times; its output is kept in one file."""
+
+    def __init__(
+        self, log: Path, words: Sequence[str], command: Sequence[str], env: Mapping[str, str]
+    ) -> None:
+        """Nothing runs before `start`."""
+        self.log = log
+        self._argv = [sys.executable, *command, *words]
+        self._env = os.environ | {"PYTHONPATH": str(ROOT)} | dict(env)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._from = 0
+
+    def start(self) -> None:
+        """Start, or start again."""
+        assert not self.runs, f"{self.log.name} runs already"
+        with self.log.open("ab") as log:
+            self._from = log.tell()
+            self._process = subprocess.Popen(
+                self._argv,
+                cwd=ROOT,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def said(self) -> str:
+        """What it printed since its last start."""
+        with self.log.open("rb") as log:
+            log.seek(self._from)
+            return log.read().decode(errors="replace")
+
+    def until_said(self, text: str) -> None:
+        """Wait for a piece of output. Raises RuntimeError with what it said instead."""
+        deadline_s = time.monotonic() + START_S
+        while text not in self.said():
+            if not self.runs or time.monotonic() > deadline_s:
+                raise RuntimeError(f"{self.log.stem} did not say {text!r}: {self.said()[-2_000:]}")
+            time.sleep(POLL_S)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to a running process."""
+        assert self._process is not None and self.runs, f"{self.log.stem}: {self.said()[-2_000:]}"
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill -9, and wait until it is gone. Nothing to do when it does not run."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def terminate(self) -> int:
+        """SIGTERM; returns the exit code. Raises TimeoutExpired."""
+        self.signal(signal.SIGTERM)
+        assert self._process is not None
+        return self._process.wait(STOP_S)
+
+
+@dataclass
+class ProcessMesh:
+    """A cluster that plays `world` and a process for each journal over one broker. `commands`
+    replaces how a journal's process is started, `settings` are words of `--set`.
+    """
+
+    folder: Path
+    bus: str
+    world: Sequence[str]
+    placements: int = 1
+    settings: Sequence[str] = ()
+    commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    services: dict[str, Child] = field(default_factory=dict)
+    others: list[Child] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Make the children; nothing runs before `start`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.history = self.folder / "history"
+        words = ["cluster", *self.world, "--listen", self._address]
+        words += ["--history", str(self.history), *self._sets("cluster")]
+        self.cluster = self._child("cluster", words, COMMAND)
+        for journal in all_journals(self.placements):
+            self.services[journal] = self._service(journal, "first")
+
+    @property
+    def _address(self) -> str:
+        return f"unix:{self.folder / 'cluster.sock'}"
+
+    def _sets(self, service: str = "") -> list[str]:
+        chosen = [
+            text for text in self.settings if text.startswith("cluster.") == (service == "cluster")
+        ]
+        return [word for text in chosen for word in ("--set", text)]
+
+    def _child(self, name: str, words: Sequence[str], command: Sequence[str]) -> Child:
+        log = self.folder / f"{name.replace('/', '-')}.log"
+        return Child(log, words, command, self.env | {"MUSTER_CHILD": str(log.with_suffix(""))})
+
+    def _service(self, journal: str, owner: str, command: Sequence[str] = ()) -> Child:
+        words = ["serve", journal, "--bus", self.bus, "--cluster", self._address]
+        words += ["--placements", str(self.placements), "--run-dir", str(self.folder / "run")]
+        words += ["--owner", f"{owner}-{journal}", *self._sets()]
+        return self._child(
+            f"{journal}-{owner}", words, command or self.commands.get(journal, COMMAND)
+        )
+
+    def start(self) -> None:
+        """Start everything; returns when all have said that they serve."""
+        self.cluster.start()
+        for journal, child in self.services.items():
+            if journal != "ingest/0":
+                child.start()
+        self.cluster.until_said("listening on")
+        for journal, child in self.services.items():
+            if journal != "ingest/0":
+                child.until_said("serving")
+        # The world begins with ingest's first look: nobody is late then.
+        self.services["ingest/0"].start()
+        self.services["ingest/0"].until_said("serving")
+
+    def other(self, journal: str, owner: str, command: Sequence[str] = ()) -> Child:
+        """A second process for a journal; started here, ended with the mesh."""
+        child = self._service(journal, owner, command or COMMAND)
+        self.others.append(child)
+        child.start()
+        return child
+
+    def stop(self) -> dict[str, int]:
+        """End everything in order, the cluster last; returns the exit codes by log name."""
+        running = [child for child in (*self.services.values(), *self.others) if child.runs]
+        codes = {child.log.stem: child.terminate() for child in running}
+        codes["cluster"] = self.cluster.terminate()
+        return codes
+
+    def close(self) -> None:
+        """Kill what still runs, also what is stopped. Idempotent."""
+        for child in (*self.services.values(), *self.others, self.cluster):
+            child.kill()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
