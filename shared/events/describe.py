@@ -44,9 +44,11 @@ class View:
         place = self.names.node(on[0]) if len(on) == 1 else f"{len(on)} nodes"
         return f"{self.pods([pod for pod, _node in shown])} on {place}"
 
-    def row(self, ids: list[int]) -> int:
+    def row(self, ids: list[int], nodes: list[int] | None = None) -> int:
         """The subject's row in the columns beside `ids`, the first when it is not there."""
-        return next((row for row, pod in enumerate(ids) if self._is_subject("pod", pod)), 0)
+        mine = (row for row, pod in enumerate(ids) if self._is_subject("pod", pod))
+        here = (row for row, node in enumerate(nodes or ()) if self._is_subject("node", node))
+        return next(mine, next(here, 0))
 
     def _is_subject(self, kind: str, number: int) -> bool:
         return self.subject is not None and self.subject.kind == kind and number in self.subject.ids
@@ -77,10 +79,11 @@ def _one_of(uids: list[str], view: View) -> str:
 
 
 def _reserved(e: placement.Reserved, v: View) -> str:
-    ids = column_of(e, "ids")
-    total = int(unpack16(e.totals)[v.row(ids)]) if e.totals else 0
+    ids, nodes = column_of(e, "ids"), column_of(e, "nodes")
+    totals = unpack16(e.totals).tolist()
+    total = totals[v.row(ids, nodes)] if len(totals) == len(ids) else "unknown"
     best = f", next best {e.runner_up}" if e.runner_up >= 0 else ""
-    where = v.placed(ids, column_of(e, "nodes"))
+    where = v.placed(ids, nodes)
     return (
         f"reserved {where}: score {total}{best}, {e.feasible} nodes feasible (attempt {e.attempt})"
     )

@@ -1,5 +1,7 @@
 """What people are told: every event type has its line, and a story is complete and in order."""
 
+from functools import cache
+
 import pytest
 
 from shared.events.base import Event
@@ -55,12 +57,14 @@ async def test_nothing_comes_before_its_cause(run):
         passed[journal] = position + 1
         count += 1
         for part in record.consumed:
-            valid = [at for at in valid_positions(run, part.journal) if at < part.stop]
+            valid = [at for at in valid_positions(part.journal) if at < part.stop]
             assert not valid or passed[part.journal] > valid[-1]
-    assert count == sum(len(valid_positions(run, journal)) for journal in JOURNALS)
+    assert count == sum(len(valid_positions(journal)) for journal in JOURNALS)
 
 
-def valid_positions(run, journal):
+@cache
+def valid_positions(journal):
+    run = recorded(3)
     found = Reader(journal, Cursor()).accept_all(list(enumerate(run.records[journal])))
     return [position for position, _record in found]
 
@@ -120,13 +124,12 @@ def test_a_line_speaks_of_its_subject():
     names.learn(NodesSet(0, pack([7, 8]), (Node(uid="n7", name="m"), Node(uid="n8", name="n"))))
     event: Event = Reserved(0, 3, 1, pack([1, 2]), pack([7, 8]), b"\x05\x00\x06\x00", 9, 4)
     tail = ", 9 nodes feasible (attempt 3)"
-    assert (
-        describe(event, View(names, names.find("pod/b")))
-        == f"reserved default/b on n: score 6{tail}"
-    )
-    assert describe(event, View(names, names.find("node/m"))) == (
-        f"reserved default/a on m: score 5{tail}"
-    )
-    assert describe(event, View(names)) == (
-        f"reserved default/a, default/b on 2 nodes: score 5{tail}"
-    )
+    lines = {
+        "pod/b": f"reserved default/b on n: score 6{tail}",
+        "node/n": f"reserved default/b on n: score 6{tail}",
+        "node/m": f"reserved default/a on m: score 5{tail}",
+    }
+    for words, line in lines.items():
+        assert describe(event, View(names, names.find(words))) == line
+    nobody = describe(event, View(names))
+    assert nobody == f"reserved default/a, default/b on 2 nodes: score 5{tail}"
