@@ -260,6 +260,14 @@ def test_a_free_place_is_kept_for_a_minute():
     assert is_over(mesh)
 
 
+def test_what_is_evicted_is_known_after_a_load():
+    mesh = evicting()
+    mesh.when(evicted(1))
+    mesh.reload()
+    mesh.when(evicted(2), at_ms=9_000)
+    assert mesh.state.asks[1].phase is Phase.WAITING
+
+
 def test_going_before_the_answer_is_an_answer():
     mesh = evicting()
     mesh.when(evicted(1), gone(2), at_ms=9_000)
