@@ -7,12 +7,23 @@ import pytest
 from hypothesis import settings
 
 from tests import tools
+from tests.simulation import coverage_files
 
 # The same examples on every run and machine: a red test is red for everybody.
 # HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 settings.register_profile("explore", deadline=None, max_examples=1_000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+def pytest_configure() -> None:
+    coverage_files.prepare()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    # Test workers end with a summary as well, which nobody sees.
+    if not hasattr(terminalreporter.config, "workerinput"):
+        coverage_files.report(terminalreporter.write_line)
 
 
 @pytest.fixture(scope="session")

@@ -16,11 +16,17 @@ from shared.adapters.sim_cluster import SimCluster, SimPod
 from shared.events.observed import PodsSeen
 from shared.events.permit import HoldAsked
 from shared.machine.reset import renamed
+from shared.model.columns import split
 from shared.model.ids import PERMIT, placement
 from shared.model.world import Arrival
 
 RETRY_S = 0.1
 FOREIGN_CPU_MILLI = 1_000
+
+
+def uids(arrival: Arrival) -> list[str]:
+    """The pods of an arrival."""
+    return split(arrival.pods.uids)
 
 
 class Nemesis:
@@ -154,8 +160,9 @@ class Nemesis:
         self.mesh.seen["shard-killed-in-hold"] += 1
         self.mesh.down_s[(victim, process.name.rpartition("-")[2])] = 5.5
         process.kill()
-        if self.rng.random() < 0.4:
-            self._loop.call_later(0.3, self._gang_version)
+        change = self.rng.choice((self._gang_version, self._delete_member, None))
+        if change is not None:
+            self._loop.call_later(0.3, change)
 
     # --------------------------------------------------------------------------- the cluster
 
@@ -200,6 +207,15 @@ class Nemesis:
         """Pending, and best one whose bind is open: the answer will then be a hard one."""
         late = self._late()
         return not pod.node and (pod.uid in late or not late)
+
+    def _delete_member(self) -> None:
+        """A pending member of some gang."""
+        gangs = {
+            uid for part in self.cluster.world.arrivals if part.pods.gang for uid in uids(part)
+        }
+        pod = self._pick(lambda pod: not pod.node and pod.uid in gangs)
+        if pod is not None:
+            self.cluster.delete([pod.uid])
 
     def _foreign_bind(self) -> bool:
         pod = self._pick(lambda pod: self._is_wanted(pod) and not pod.gated)

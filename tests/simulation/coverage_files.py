@@ -6,9 +6,10 @@ one judges the sum. No chunk waits for another.
 
 import json
 import os
+import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 FOLDER = "MUSTER_SIMULATION_COVERAGE"
@@ -16,12 +17,12 @@ FOLDER = "MUSTER_SIMULATION_COVERAGE"
 
 def prepare() -> None:
     """Called once by the process that starts the tests; workers inherit the folder's name."""
-    os.environ.setdefault(FOLDER, tempfile.mkdtemp(prefix="muster-simulation-"))
+    if FOLDER not in os.environ:
+        os.environ[FOLDER] = tempfile.mkdtemp(prefix="muster-simulation-")
 
 
 def folder() -> Path:
     """Where the chunks' files are."""
-    prepare()
     return Path(os.environ[FOLDER])
 
 
@@ -40,3 +41,19 @@ def collected() -> tuple[int, Counter[str]]:
     for file in files:
         total.update(json.loads(file.read_text()))
     return len(files), total
+
+
+def report(say: Callable[[str], None]) -> None:
+    """Print what was collected, if anything, and clear it away."""
+    done, total = collected()
+    if done:
+        from muster.simulation import coverage
+
+        say("")
+        seconds = total["milliseconds"] / 1000
+        each_s = seconds / max(1, total["seeds"])
+        say(f"simulation: {total['seeds']} seeds, {total['pods']} pods, {total['records']} records")
+        say(f"{seconds:.0f} s in all, {each_s:.2f} s a seed")
+        for line in coverage.table(total):
+            say(line)
+    shutil.rmtree(folder(), ignore_errors=True)
