@@ -30,13 +30,33 @@ def capacity(sig: Sig, shard: Shard) -> int:
 
 
 def best_shard(state: QueueingState, sig: Sig, usable: int) -> int:
-    """The usable shard (bits) with the most room for the signature, then the least work."""
+    """The usable shard (bits) that is emptiest in what Score looks at, among those with any room;
+    then the one with the least work.
+
+    Scoring shards as nodes are scored makes many shards place much as one would. By room for the
+    signature alone, 3 shards bound 1.4 % fewer pods of the openb trace than 1.
+    """
     first = usable.bit_length() - 1
     if usable == 1 << first:
         return first
     numbers = [number for number in range(first + 1) if usable >> number & 1]
     shards = state.shards
-    return min(numbers, key=lambda s: (-capacity(sig, shards[s]), shards[s].units, s))
+    cpu_milli = 1 + sum(max(shard.free_cpu_milli, 0) for shard in shards)
+    memory_bytes = 1 + sum(max(shard.free_memory_bytes, 0) for shard in shards)
+
+    def emptiness(shard: Shard) -> int:
+        free_milli, free_bytes = max(shard.free_cpu_milli, 0), max(shard.free_memory_bytes, 0)
+        return free_milli * memory_bytes + free_bytes * cpu_milli
+
+    return min(
+        numbers,
+        key=lambda s: (
+            capacity(sig, shards[s]) == 0,
+            -emptiness(shards[s]),
+            shards[s].units,
+            s,
+        ),
+    )
 
 
 def batch_limit(state: QueueingState, sig: Sig, shard: int, usable: int, waiting: int) -> int:
