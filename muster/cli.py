@@ -155,6 +155,21 @@ def replay(
     return replay_run(run, bus, placements, begin, journal or [], output)
 
 
+@app.command()
+def reset(
+    bus: Annotated[str, typer.Option(metavar="ADDRESS", help="As for muster serve.")],
+    cluster: Annotated[str, typer.Option(metavar="ADDRESS", help="The cluster to fence and list.")],
+    reason: Annotated[str, typer.Option(help="Why; it is kept in the journals.")],
+    placements: Annotated[
+        int, typer.Option("--placements", "-p", min=1, max=64, help="Shards of the whole mesh.")
+    ] = 1,
+) -> None:
+    """Start over with empty journals, once no older bind can land any more."""
+    from muster.commands.reset import reset_mesh
+
+    print(reset_mesh(bus, cluster, placements, reason))
+
+
 def _complain(text: str) -> None:
     sys.stdout.flush()
     print(f"muster: {' '.join(text.split())}", file=sys.stderr)
@@ -163,6 +178,8 @@ def _complain(text: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     from shared.adapters.worlds.errors import WorldError
+    from shared.machine.fold import NeedsReset
+    from shared.machine.reader import JournalGap
     from shared.machine.record import RecordUnreadable
     from shared.ports.bus import BusCorrupt, BusUnavailable
 
@@ -182,7 +199,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WorldError as error:
         _complain(str(error))
         return EXIT_USAGE
-    except (BusUnavailable, BusCorrupt, RecordUnreadable) as error:
+    except (BusUnavailable, BusCorrupt, RecordUnreadable, JournalGap, NeedsReset) as error:
         _complain(str(error))
         return EXIT_FAILURE
     except (KeyboardInterrupt, typer.Abort):

@@ -29,6 +29,10 @@ from shared.adapters.sim_cluster_history import write_history
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.adapters.worlds.settings import Choice, Chosen, load_world
+from shared.machine.snapshots import SnapshotPolicy
+
+SNAPSHOT_MS = 5_000
+"""Often enough that a short run can be replayed from the middle."""
 
 GANGS_COMMITTED_MIN, GANGS_TIMED_OUT_MIN, PREEMPTIONS_MIN = 50, 10, 50
 """What the main job has to show: a zero anywhere means that a path was not taken."""
@@ -121,6 +125,7 @@ def _play(options: Options, folder: Path, display: Display) -> Outcome:
         cluster,
         placements=options.placements,
         config=mesh_config(options.settings),
+        policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
     )
     runner = Runner(
         options.chosen.world, cluster, mesh, client(""), options.time_limit_s, display.show

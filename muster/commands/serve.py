@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from muster.addresses import BusAddress, Clients, parse_bus
+from muster.addresses import BusAddress, parse_bus
 from muster.cluster_address import open_cluster, parse_cluster
 from muster.commands.run import loop_factory
 from muster.faults import Fault, UsageFault
@@ -16,8 +16,10 @@ from muster.run_directory import SNAPSHOTS
 from muster.runner import first_error
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.machine.reset import EpochBus, EpochStore, epochs, renamed
+from shared.machine.runtime import EpochOver
 from shared.model.ids import service_of
 from shared.ports.bus import Bus, split_journal
+from shared.ports.snapshots import SnapshotStore
 
 OUTSIDE = ("ingest", "binding")
 """The services that speak to the cluster."""
@@ -43,16 +45,18 @@ def serve(
         raise UsageFault("--cluster: is required for ingest and binding")
     if cluster:
         parse_cluster("--cluster", cluster)
+    store = DirectorySnapshots(run_dir / SNAPSHOTS)
     mesh = Mesh(
         bus_of=_not_open,
-        store=DirectorySnapshots(run_dir / SNAPSHOTS),
+        store=store,
         cluster=open_cluster(cluster),
         placements=placements,
         config=config,
         owner=owner or default_owner(),
     )
     with asyncio.Runner(loop_factory=loop_factory()) as loop:
-        loop.run(_until_told(mesh, address, journals, metrics_port))
+        while loop.run(_until_told(mesh, store, address, journals, metrics_port)):
+            print("a reset closed this epoch: joining the next", flush=True)
 
 
 def _not_open(journal: str) -> Bus:
@@ -72,19 +76,21 @@ def chosen_journals(services: Sequence[str], placements: int) -> list[str]:
 
 
 async def _until_told(
-    mesh: Mesh, address: BusAddress, journals: list[str], metrics_port: int
-) -> None:
+    mesh: Mesh, store: SnapshotStore, address: BusAddress, journals: list[str], metrics_port: int
+) -> bool:
+    """Serve one epoch; whether it was closed by a reset (else somebody told us to stop)."""
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
     async with AsyncExitStack() as stack:
         epoch = await _epoch(address, mesh.placements, told)
         if epoch is None:
-            return
+            return False
         clients = address.clients(_topics(mesh.placements, epoch))
         stack.push_async_callback(clients.close)
         await clients.open(journals)
-        _use(mesh, clients, epoch)
+        mesh.epoch, mesh.store = epoch, EpochStore(store, epoch)
+        mesh.bus_of = lambda journal: EpochBus(clients.opened[journal], epoch)
         if metrics_port:
             stack.callback(_serve_metrics(mesh, metrics_port))
         work = asyncio.create_task(mesh.serve(journals))
@@ -92,17 +98,22 @@ async def _until_told(
         print(f"serving {' '.join(journals)} as {mesh.owner}", flush=True)
         await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
-        if work.done():
-            _raise(work)
+        if work.done() and _epoch_over(work):
+            return True
         work.cancel()
         await asyncio.gather(work, stop, return_exceptions=True)
+    return False
 
 
-def _raise(work: asyncio.Task[None]) -> None:
+def _epoch_over(work: asyncio.Task[None]) -> bool:
+    """Whether a reset ended the work. Raises what ended it otherwise."""
     try:
         work.result()
     except BaseExceptionGroup as group:
-        raise first_error(group) from group
+        error = first_error(group)
+        if isinstance(error, EpochOver):
+            return True
+        raise error from group
     raise Fault("the services ended by themselves")
 
 
@@ -130,15 +141,6 @@ def _topics(placements: int, epoch: int) -> dict[str, int]:
         split_journal(renamed(f"{service}/0", epoch))[0]: count
         for service, count in partitions(placements).items()
     }
-
-
-def _use(mesh: Mesh, clients: Clients, epoch: int) -> None:
-    mesh.epoch = epoch
-    if epoch == 1:
-        mesh.bus_of = clients.opened.__getitem__
-        return
-    mesh.bus_of = lambda journal: EpochBus(clients.opened[journal], epoch)
-    mesh.store = EpochStore(mesh.store, epoch)
 
 
 def _serve_metrics(mesh: Mesh, port: int) -> Callable[[], None]:

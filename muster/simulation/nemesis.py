@@ -227,6 +227,8 @@ class Nemesis:
 
     def _foreign_pod(self) -> bool:
         """A pod that somebody else created with a node of its own choice."""
+        if not self.cluster.nodes:
+            return False
         node = self.rng.choice(list(self.cluster.nodes.values()))
         name = f"foreign-{len(self.extra)}"
         seen = PodsSeen(
@@ -265,6 +267,8 @@ class Nemesis:
         return True
 
     def _scale_node(self, factor: float) -> bool:
+        if not self.cluster.nodes:
+            return False
         node = self.rng.choice(list(self.cluster.nodes.values()))
         scaled = tuple((name, int(amount * factor)) for name, amount in node.allocatable)
         self.cluster.set_node(msgspec.structs.replace(node, allocatable=scaled))
@@ -276,6 +280,8 @@ class Nemesis:
         return bool(found)
 
     def _budget(self) -> bool:
+        if not self.cluster.budgets:
+            return False
         budget = self.rng.choice(list(self.cluster.budgets.values()))
         allowed = self.rng.choice((0, 1, 2))
         self.cluster._set_budget(msgspec.structs.replace(budget, allowed=allowed, disrupted=()))
@@ -292,6 +298,8 @@ class Nemesis:
         return True
 
     def _gang_version(self) -> bool:
+        if not self.cluster.gangs:
+            return False
         gang = self.rng.choice(list(self.cluster.gangs.values()))
         least = max(1, gang.min_count - self.rng.randint(0, 1))
         changed = msgspec.structs.replace(gang, min_count=least, version=gang.version + 1)

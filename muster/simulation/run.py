@@ -63,7 +63,8 @@ class Run:
         self.scenario = scenario
         seed = scenario.seed
         self.loop = asyncio.get_running_loop()
-        self.cluster = SimCluster(scenario.world, SimConfig(seed=seed, grace_ms=GRACE_MS))
+        config = SimConfig(seed=seed, grace_ms=GRACE_MS, speed=scenario.speed)
+        self.cluster = SimCluster(scenario.world, config)
         bus_rng, wire_rng = random.Random(f"{seed}/bus"), random.Random(f"{seed}/wire")
         bus_faults = replace(scenario.bus)
         network_faults = replace(scenario.network)

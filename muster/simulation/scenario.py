@@ -18,6 +18,8 @@ from shared.model.world import World
 
 PLACEMENTS = 3
 HEAL_S = 22.0
+ARRIVALS_MS_MAX = 18_000
+"""A world that takes longer is played faster, so that all of it meets the faults."""
 DEADLINE_S = 150.0
 SERVICES = ("ingest", "queueing", "placement", "permit", "preemption", "binding")
 CRASHES = 3
@@ -132,6 +134,7 @@ class Scenario:
     placements: int = PLACEMENTS
     heal_s: float = HEAL_S
     deadline_s: float = DEADLINE_S
+    speed: float = 1.0
 
 
 CONFIG: dict[str, Any] = {
@@ -156,9 +159,11 @@ def make_scenario(seed: int, world: World | None = None, placements: int = PLACE
     pairs = pairs_of(seed)
     cut = rng.random() < 0.25 or any(point.value.endswith("cut") for _service, point in pairs)
     names = journals(placements)
+    world = world if world is not None else make_world(seed)
+    last_ms = max((arrival.at_ms for arrival in world.arrivals), default=0)
     return Scenario(
         seed=seed,
-        world=world if world is not None else make_world(seed),
+        world=world,
         config=CONFIG,
         refuses=rng.random() < 0.5,
         policy=SnapshotPolicy(
@@ -183,6 +188,7 @@ def make_scenario(seed: int, world: World | None = None, placements: int = PLACE
         bus=_bus_faults(rng),
         network=_network_faults(rng, pairs),
         placements=placements,
+        speed=max(1.0, last_ms / ARRIVALS_MS_MAX),
     )
 
 

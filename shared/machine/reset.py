@@ -129,11 +129,11 @@ async def reset(
 ) -> Epoch:
     """Close the epoch in force and open the next. Raises ResetFailed."""
     known = await epochs(bus)
-    last = known[-1] if known else Epoch(0, True, "nothing yet", 0)
+    last = known[-1] if known else await _unannounced(bus, journals)
     number = last.number + 1 if last.is_open else last.number
     if last.is_open:
         await _announce(bus, Epoch(number, False, reason, host.clock.now_ms()), len(known))
-        known.append(last)
+        known.append(last)  # one more record lies in the control journal now
     if number > 1:
         for journal in journals:
             await _retire(bus, host, renamed(journal, number - 1), number, reason)
@@ -141,6 +141,14 @@ async def reset(
     opened = Epoch(number, True, reason, host.clock.now_ms())
     await _announce(bus, opened, len(known))
     return opened
+
+
+async def _unannounced(bus: Bus, journals: Sequence[str]) -> Epoch:
+    """Services that find no control journal work in epoch 1: did any?"""
+    for journal in journals:
+        if (await bus.bounds(JournalName(journal)))[1]:
+            return Epoch(1, True, "the first", 0)
+    return Epoch(0, True, "nothing yet", 0)
 
 
 async def _announce(bus: Bus, epoch: Epoch, expected: int) -> None:

@@ -1,0 +1,52 @@
+"""`muster reset`: close the epoch in force and open the next (shared/machine/reset.py says how)."""
+
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping
+
+from muster.addresses import Clients, parse_bus
+from muster.cluster_address import open_cluster, parse_cluster
+from muster.faults import Fault
+from muster.mesh import WallClock, all_journals, default_owner, partitions
+from shared.machine.reset import EPOCHS, Epoch, ResetFailed, epochs, renamed, reset
+from shared.machine.runtime import Host
+from shared.model.ids import service_of
+from shared.ports.cluster import Cluster
+
+
+def reset_mesh(bus: str, cluster: str, placements: int, reason: str) -> str:
+    """Reset and say what came of it. Raises UsageFault, Fault, BusUnavailable."""
+    address = parse_bus(bus)
+    client = open_cluster(parse_cluster("--cluster", cluster))
+    try:
+        opened = asyncio.run(_reset(address.clients, client, placements, reason))
+    except ResetFailed as error:
+        raise Fault(f"reset: {error}") from error
+    return f"epoch {opened.number} is open; services that wait for it start by themselves"
+
+
+async def _reset(
+    make_clients: Callable[[Mapping[str, int]], Clients],
+    cluster: Cluster,
+    placements: int,
+    reason: str,
+) -> Epoch:
+    control = make_clients(partitions(placements))
+    await control.open([EPOCHS])
+    try:
+        known = await epochs(control.opened[EPOCHS])
+    finally:
+        await control.close()
+    old = known[-1].number if known else 1
+    topics = {
+        service_of(renamed(f"{service}/0", epoch)): count
+        for epoch in (old, old + 1)
+        for service, count in partitions(placements).items()
+    }
+    clients = make_clients({**partitions(placements), **topics})
+    await clients.open([EPOCHS])
+    host = Host(WallClock(), default_owner(), lambda: uuid.uuid4().hex)
+    try:
+        return await reset(clients.opened[EPOCHS], cluster, host, all_journals(placements), reason)
+    finally:
+        await clients.close()
