@@ -90,7 +90,9 @@ async def test_a_reset_that_died_is_finished_by_the_next(bus, host, cluster, mon
 async def test_of_two_resets_at_once_one_fails(bus, host, cluster, monkeypatch):
     await reset(bus, cluster, host, JOURNALS, "cold start")
 
-    async def as_before(_bus, known=await epochs(bus)):
+    known = await epochs(bus)
+
+    async def as_before(_bus):
         return list(known)
 
     await reset(bus, cluster, host, JOURNALS, "the one")
