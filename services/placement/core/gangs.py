@@ -84,7 +84,8 @@ def hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | Gang
     parts: list[tuple[I64, I64, Chosen]] = []
     for group in event.members:
         ids = unpack(group.ids)
-        kinds = state.ledger.kind[state.ledger.rows(ids)]
+        rows = state.ledger.rows(ids)  # first: it may replace the columns
+        kinds = state.ledger.kind[rows]
         ids = ids[~np.isin(kinds, LEFT_OUT)]
         if not np.isin(kinds, (*PLACEABLE, *LEFT_OUT)).all():
             return refuse

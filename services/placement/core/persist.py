@@ -59,7 +59,8 @@ def dump(state: PlacementState) -> dict[str, Any]:
 def _holds(state: PlacementState) -> list[list[object]]:
     found: list[list[object]] = []
     for (gang, attempt), ids in sorted(state.holds.items()):
-        held = ids[state.ledger.kind[state.ledger.rows(ids)] == State.HELD]
+        rows = state.ledger.rows(ids)
+        held = ids[state.ledger.kind[rows] == State.HELD]
         found.append([gang, attempt, pack(held)])
     return found
 
@@ -78,7 +79,8 @@ def load(shard: int, body: dict[str, Any]) -> PlacementState:
     state.budgets_more = {pod: tuple(more) for pod, more in body["budgets_more"]}
     state.todo = load_todo(body["todo"])
     for ids in state.todo.queued():
-        state.ledger.kind[state.ledger.rows(ids)] = State.QUEUED
+        rows = state.ledger.rows(ids)  # first: it may replace the columns
+        state.ledger.kind[rows] = State.QUEUED
     state.deferred = {pod: Deferred(*rest) for pod, *rest in body["deferred"]}
     state.failed = dict.fromkeys(body["failed"])
     state.holds = {(gang, attempt): unpack(ids) for gang, attempt, ids in body["holds"]}
@@ -102,7 +104,8 @@ def _load_ledger(state: PlacementState, body: dict[str, Any]) -> None:
         getattr(ledger, name)[rows] = unpack(body[name])
     gone = unpack(body["gone"])
     state.gone.extend(gone.tolist())
-    ledger.kind[ledger.rows(gone)] = State.GONE
+    rows = ledger.rows(gone)
+    ledger.kind[rows] = State.GONE
 
 
 def check(state: PlacementState) -> None:
