@@ -9,33 +9,42 @@ import time
 from collections.abc import Sequence
 
 from shared.events.base import Event
-from shared.events.binding import BindFailed, Bound
+from shared.events.binding import Bound
 from shared.events.ingest import PodsAssigned, PodsGone, PodsPending
+from shared.events.observed import WatchAdvanced
+from shared.events.queueing import Dispatched, GangDispatched, GangWaits, Parked, Woken
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
-from shared.machine.record import Record, own_events
+from shared.machine.record import Record, own_events, received_of
 from shared.model.columns import unpack
 from shared.ports.bus import Bus, BusUnavailable, JournalName
 
 LOOK_S = 0.05
+INGEST, QUEUEING, BINDING = "ingest/0", "queueing/0", "binding/0"
 
 
 class Follower:
-    """One bus client's view of all journals. `records` are the payloads from position 0 on."""
+    """One bus client's view of all journals. `records` are the payloads from position 0 on, `moved`
+    counts the records that were more than heartbeats, `revision` is the cluster's as last recorded.
+    """
 
     def __init__(self, bus: Bus, journals: Sequence[str]) -> None:
         """Nothing is read before `run` or `catch_up`."""
         self._bus = bus
         self._readers = {name: Reader(name, Cursor()) for name in journals}
         self.records: dict[str, list[bytes]] = {name: [] for name in journals}
-        self.read_ms: dict[str, list[int]] = {name: [] for name in journals}
-        self.valid: dict[str, list[tuple[int, int, Record]]] = {name: [] for name in journals}
+        self.claims_ms: dict[str, list[int]] = {name: [] for name in journals}
+        self.acts_ms: dict[str, list[int]] = {name: [] for name in journals}
+        self.owners: dict[str, list[str]] = {name: [] for name in journals}
         self.seen_ms: dict[int, int] = {}
         self.done_ms: dict[int, int] = {}
         self.bound: set[int] = set()
-        self._cancels = [
-            bus.watch(JournalName(name), 0, lambda: None) for name in journals
-        ]
+        self.moved = 0
+        self.revision = 0
+        self._message: dict[int, bool] = {}
+        self._members: dict[int, set[int]] = {}
+        self._gang_waits: dict[int, bool] = {}
+        self._cancels = [bus.watch(JournalName(name), 0, lambda: None) for name in journals]
 
     async def run(self) -> None:
         """Read on until cancelled; a broker that is away is waited for."""
@@ -46,62 +55,97 @@ class Follower:
                 pass
             await asyncio.sleep(LOOK_S)
 
-    async def catch_up(self) -> int:
-        """Read every journal to its present end; returns how many records were new."""
-        count = 0
+    async def catch_up(self) -> None:
+        """Read every journal to its present end."""
         for name, reader in self._readers.items():
             while batch := await self._bus.read(JournalName(name), reader.next):
-                count += len(batch)
-                self._take(name, reader, batch)
-        return count
+                now_ms = time.time_ns() // 1_000_000
+                for position, payload in batch:
+                    self.records[name].append(payload)
+                    record = reader.accept(position, payload)
+                    if record is not None:
+                        self._take(name, record, now_ms)
 
     def close(self) -> None:
         """End the watches."""
         for cancel in self._cancels:
             cancel()
 
-    def _take(self, name: str, reader: Reader, batch: list[tuple[int, bytes]]) -> None:
-        now_ms = time.time_ns() // 1_000_000
-        for position, payload in batch:
-            self.records[name].append(payload)
-            self.read_ms[name].append(now_ms)
-            record = reader.accept(position, payload)
-            if record is None:
-                continue
-            self.valid[name].append((position, now_ms, record))
-            if name in ("ingest/0", "binding/0"):
-                for event in own_events(record, name):
-                    self._learn(event, record.time_ms)
+    def _take(self, name: str, record: Record, now_ms: int) -> None:
+        if record.claim is not None:
+            self.claims_ms[name].append(now_ms)
+            self.owners[name].append(record.claim.owner)
+            return
+        self.acts_ms[name].append(now_ms)
+        self.moved += bool(record.slices or record.received)
+        if name in (INGEST, QUEUEING, BINDING):
+            for event in own_events(record, name):
+                self._learn(event, record.time_ms)
+        if name == INGEST:
+            for event in received_of(record):
+                if isinstance(event, WatchAdvanced):
+                    self.revision = event.revision
 
     def _learn(self, event: Event, time_ms: int) -> None:
         match event:
             case PodsPending():
-                for pod in unpack(event.ids).tolist():
+                ids = unpack(event.ids).tolist()
+                for pod in ids:
                     self.seen_ms.setdefault(pod, time_ms)
+                if event.gang:
+                    self._members.setdefault(event.gang, set()).update(ids)
             case Bound():
-                for pod in unpack(event.ids).tolist():
-                    self.bound.add(pod)
-                    self.done_ms.setdefault(pod, time_ms)
+                self.bound.update(unpack(event.ids).tolist())
+                self._done(event.ids, time_ms)
             case PodsGone() | PodsAssigned():
-                for pod in unpack(event.ids).tolist():
-                    self.done_ms.setdefault(pod, time_ms)
-            case BindFailed():
-                pass
+                self._done(event.ids, time_ms)
+            case Parked():
+                self._message.update(dict.fromkeys(unpack(event.ids).tolist(), True))
+            case Dispatched() | Woken():
+                self._message.update(dict.fromkeys(unpack(event.ids).tolist(), False))
+            case GangWaits():
+                self._gang_waits[event.gang] = True
+            case GangDispatched():
+                self._gang_waits[event.gang] = False
             case _:
                 pass
 
-    def voids(self) -> dict[str, int]:
-        """Void records by journal."""
-        return {name: reader.voids for name, reader in self._readers.items()}
+    def _done(self, ids: bytes, time_ms: int) -> None:
+        for pod in unpack(ids).tolist():
+            self.done_ms.setdefault(pod, time_ms)
+
+    def voids(self, journal: str) -> int:
+        """How many void records a journal holds so far."""
+        return self._readers[journal].voids
+
+    def flying(self) -> list[int]:
+        """Pods that the world journal has shown and that are neither bound nor gone, now."""
+        return [pod for pod in self.seen_ms if pod not in self.done_ms]
 
     def in_flight(self) -> int:
-        """Pods that the world journal has shown and that are neither bound nor gone, now."""
-        return len(self.seen_ms) - sum(1 for pod in self.done_ms if pod in self.seen_ms)
+        """How many those are."""
+        return len(self.flying())
+
+    def waiting(self) -> list[int]:
+        """Those of them about which queueing last said why they wait."""
+        told = {pod for gang, waits in self._gang_waits.items() if waits for pod in self._of(gang)}
+        return [pod for pod in self.flying() if self._message.get(pod) or pod in told]
+
+    def _of(self, gang: int) -> set[int]:
+        return self._members.get(gang, set())
 
     def in_flight_at(self, time_ms: int) -> int:
-        """The same at an earlier time, by the records' own times."""
+        """In flight at an earlier time, by the records' own times."""
         return sum(
             1
             for pod, seen_ms in self.seen_ms.items()
             if seen_ms <= time_ms < self.done_ms.get(pod, time_ms + 1)
         )
+
+    def recovery(self, journal: str, after_ms: int) -> tuple[int, int]:
+        """When the next claim after a time was read, and the first record after that claim; where
+        nobody had to claim, when the next record was read.
+        """
+        acts_ms = self.acts_ms[journal]
+        claim_ms = next((ms for ms in self.claims_ms[journal] if ms > after_ms), after_ms)
+        return claim_ms, next((ms for ms in acts_ms if ms > claim_ms), claim_ms)

@@ -1,0 +1,174 @@
+"""Every service a process of its own over a real broker: killed, stopped, doubled, cut off.
+
+Each test ends with the independent checker over whole journals and the cluster's history, and
+prints how long each service took to act again.
+"""
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from loadtest.processes import Child
+from muster.mesh import all_journals
+from shared.testing.kafka_server import (
+    INSTALL_COMMAND,
+    KafkaBroker,
+    kafka_available,
+    new_broker,
+)
+from tests.e2e.trial import Trial, now_ms
+from tests.tools import require_tool
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.xdist_group("kafka-processes")]
+
+RATE = 550
+SPEED = 400
+ROUNDS = 5
+KILL_EVERY_S = 2.1
+IN_FLIGHT_MIN = 100
+STOPPED_S = 15
+DOUBLED_S = 10
+SETTLE_S = 60
+LATENCY = "cluster.latency_ms=250"
+ZOMBIE = ("-m", "tests.e2e.zombie_serve")
+
+
+def openb(repeat: int) -> str:
+    """The trace's main job as an even flow of arrivals, pods ending after a while."""
+    return f"openb:rate={RATE},repeat={repeat},speed={SPEED}"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    require_tool("kafka", INSTALL_COMMAND, found=kafka_available())
+    server = new_broker()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+async def many_in_flight(trial: Trial) -> None:
+    await trial.until(
+        lambda: trial.journals.in_flight() >= 2 * IN_FLIGHT_MIN, 30, "enough pods in flight"
+    )
+
+
+def show(trial: Trial) -> None:
+    print(f"\n{trial.table()}\n{trial.status()}")
+
+
+async def test_three_shards_bind_a_flood_and_end_cleanly(broker, tmp_path):
+    world = "flood:pods=3000,rate=600,nodes=60"
+    async with Trial(tmp_path / "shards", broker.bootstrap, world, placements=3) as trial:
+        await trial.settle(SETTLE_S)
+        assert len(trial.journals.bound) == 3_000
+
+
+async def test_every_service_is_killed_five_times(broker, tmp_path):
+    async with Trial(tmp_path / "killed", broker.bootstrap, openb(5), settings=[LATENCY]) as trial:
+        for _round in range(ROUNDS):
+            for journal in all_journals(1):
+                await many_in_flight(trial)
+                trial.kill(journal)
+                await asyncio.sleep(KILL_EVERY_S)
+        last_ms = now_ms()
+        await trial.settle(SETTLE_S)
+        show(trial)
+        seen_ms = sorted(trial.journals.seen_ms.values())
+        assert seen_ms[-1] - seen_ms[0] >= 60_000
+        assert sum(1 for ms in seen_ms if ms <= last_ms) >= 500 * (last_ms - seen_ms[0]) / 1000
+        assert Counter(one.journal for one in trial.hurts) == dict.fromkeys(all_journals(1), ROUNDS)
+        for one in trial.hurts:
+            flying = trial.journals.in_flight_at(one.at_ms)
+            assert flying >= IN_FLIGHT_MIN, f"{one}: {flying} in flight"
+        for journal in all_journals(1):
+            assert len(trial.journals.claims_ms[journal]) > ROUNDS
+
+
+async def stopped(trial: Trial, journal: str) -> None:
+    """Stop the owner; the standby takes over; the owner goes on and finds out."""
+    child = trial.mesh.services[journal]
+    await many_in_flight(trial)
+    trial.hurt(journal, "SIGSTOP")
+    child.signal(signal.SIGSTOP)
+    await asyncio.sleep(STOPPED_S)
+    assert trial.journals.owners[journal] == [f"first-{journal}", f"standby-{journal}"]
+    child.signal(signal.SIGCONT)
+    trial.hurt(journal, "SIGCONT")
+
+
+async def test_a_stopped_owner_is_replaced_and_stands_by(broker, tmp_path):
+    async with Trial(tmp_path / "stopped", broker.bootstrap, openb(2), settings=[LATENCY]) as trial:
+        pair = ("binding/0", "ingest/0")
+        for journal in pair:
+            trial.mesh.other(journal, "standby").until_said("serving")
+        await asyncio.gather(*(stopped(trial, journal) for journal in pair))
+        await trial.settle(SETTLE_S)
+        show(trial)
+        for journal in pair:
+            assert trial.journals.owners[journal] == [f"first-{journal}", f"standby-{journal}"]
+            assert trial.journals.voids(journal) >= 1, "the old owner wrote nothing when it woke"
+
+
+def refused_binds(child: Child, from_ms: int) -> Counter[str]:
+    """What the cluster answered to a process's binds after a time, by answer."""
+    found: Counter[str] = Counter()
+    for line in child.log.with_suffix(".answers").read_text().splitlines():
+        at_ms, counts = json.loads(line)
+        if at_ms >= from_ms:
+            found.update(counts)
+    return found
+
+
+async def test_two_owners_at_once_bind_every_pod_once(broker, tmp_path):
+    pair = ("binding/0", "ingest/0")
+    regardless = (*ZOMBIE, f"regardless:{DOUBLED_S}")
+    async with Trial(
+        tmp_path / "doubled",
+        broker.bootstrap,
+        openb(2),
+        settings=[LATENCY],
+        commands=dict.fromkeys(pair, regardless),
+    ) as trial:
+        await many_in_flight(trial)
+        began_ms = now_ms()
+        for journal in pair:
+            trial.mesh.other(journal, "second", (*ZOMBIE, "forced"))
+            trial.hurt(journal, "doubled")
+        await asyncio.sleep(DOUBLED_S + 5)
+        await trial.settle(SETTLE_S)
+        show(trial)
+        for journal in pair:
+            assert trial.journals.owners[journal] == [f"first-{journal}", f"second-{journal}"]
+            assert trial.journals.voids(journal) >= 20, "the first did not go on"
+            assert "going on regardless" in trial.mesh.services[journal].said()
+        answers = [
+            refused_binds(child, began_ms)
+            for child in (trial.mesh.services["binding/0"], trial.mesh.others[0])
+        ]
+        print("binds by answer, first and second owner:", answers)
+        for one in answers:
+            assert one["DONE"], "both had effects"
+        late = sum(one["STALE"] + one["ASSIGNED"] + one["GONE"] for one in answers)
+        assert late >= IN_FLIGHT_MIN, "binds that came second were refused by the cluster"
+
+
+async def test_the_broker_is_killed_and_comes_back(broker, tmp_path):
+    async with Trial(tmp_path / "broken", broker.bootstrap, openb(2), settings=[LATENCY]) as trial:
+        for _ in range(2):
+            await many_in_flight(trial)
+            for journal in all_journals(1):
+                trial.hurt(journal, "broker")
+            await asyncio.to_thread(broker.kill)
+            await asyncio.to_thread(broker.start)
+            await asyncio.sleep(4)
+        await trial.settle(SETTLE_S)
+        show(trial)
+
+

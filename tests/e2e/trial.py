@@ -1,0 +1,198 @@
+"""One trial of real processes: a mesh over the broker, followed from outside, hurt, and judged.
+
+The judge is the independent checker over the journals and the cluster's own history.
+"""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from msgspec import Struct
+
+from loadtest.follow import Follower
+from loadtest.processes import Child, ProcessMesh
+from muster.checker.check import Report, check
+from muster.checker.history import ClusterHistory, PodTruth
+from muster.mesh import all_journals, partitions
+from shared.adapters.kafka_bus import KafkaBus
+from shared.adapters.kafka_bus_settings import KafkaSettings
+from shared.adapters.sim_cluster_history import Happened, read_history
+from shared.adapters.worlds.settings import Choice, load_world
+from shared.model.columns import split
+from shared.model.world import World
+
+QUIET_S = 2.0
+LOOK_S = 0.25
+
+
+class Hurt(Struct, frozen=True):
+    """What was done to a journal's owner, and when."""
+
+    what: str
+    journal: str
+    at_ms: int
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Trial:
+    """Starts with `async with`; ends every process when the block ends, however it ends."""
+
+    def __init__(
+        self,
+        folder: Path,
+        bootstrap: str,
+        world: str,
+        placements: int = 1,
+        settings: Sequence[str] = (),
+        commands: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self.world: World = load_world([world], Choice()).world
+        self.total = sum(len(split(arrival.pods.uids)) for arrival in self.world.arrivals)
+        self.placements = placements
+        prefix = folder.name
+        self.mesh = ProcessMesh(
+            folder, f"kafka://{bootstrap}/{prefix}", [world], placements, settings, commands or {}
+        )
+        replicas = {"replication_factor": 1, "min_insync_replicas": 1}
+        self.bus = KafkaBus(
+            KafkaSettings(bootstrap=bootstrap, prefix=prefix, **replicas), partitions(placements)
+        )
+        self.hurts: list[Hurt] = []
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.bus.start()
+            self.journals = Follower(self.bus, all_journals(self.placements))
+            self._following = asyncio.create_task(self.journals.run())
+            await asyncio.to_thread(self.mesh.start)
+        except BaseException:
+            self.mesh.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self.mesh.close()
+        self._following.cancel()
+        await asyncio.gather(self._following, return_exceptions=True)
+        self.journals.close()
+        await self.bus.close()
+
+    # ------------------------------------------------------------------------------- what is done
+
+    def hurt(self, journal: str, what: str) -> None:
+        """Note that something is done to a journal's owner now."""
+        self.hurts.append(Hurt(what, journal, now_ms()))
+
+    def kill(self, journal: str) -> None:
+        """Kill -9 and start again under the same owner's name."""
+        child = self.mesh.services[journal]
+        self.hurt(journal, "kill -9")
+        child.kill()
+        child.start()
+
+    async def until(self, holds: Callable[[], bool], limit_s: float, what: str) -> None:
+        """Wait for something that the journals show; a process that has ended ends the wait."""
+        end_s = time.monotonic() + limit_s
+        while not holds():
+            if self._following.done():
+                self._following.result()
+            for child in (*self.mesh.services.values(), *self.mesh.others):
+                assert child.runs, f"{child.log.stem} ended: {child.said()[-3_000:]}"
+            assert time.monotonic() < end_s, f"not within {limit_s:.0f} s: {what}; {self.status()}"
+            await asyncio.sleep(LOOK_S)
+
+    def status(self) -> str:
+        """Where the run stands, for messages."""
+        journals = self.journals
+        ends = {name: len(records) for name, records in journals.records.items()}
+        return (
+            f"{len(journals.seen_ms)} of {self.total} seen, {len(journals.bound)} bound, "
+            f"{journals.in_flight()} in flight, {len(journals.waiting())} of them wait; {ends}"
+        )
+
+    # ------------------------------------------------------------------------------ how it is judged
+
+    async def settle(self, limit_s: float) -> Report:
+        """Wait until every pod is bound, gone or waits, stop everything in order, and judge."""
+        journals = self.journals
+
+        def at_rest() -> bool:
+            return len(journals.seen_ms) >= self.total and journals.in_flight() == len(
+                journals.waiting()
+            )
+
+        end_s = time.monotonic() + limit_s
+        while True:
+            await self.until(at_rest, end_s - time.monotonic(), "bound or waiting")
+            # Lifetimes go on ending in the cluster: what is to be judged must hold still.
+            self.mesh.cluster.signal(signal.SIGSTOP)
+            moved = journals.moved
+            await asyncio.sleep(QUIET_S)
+            if at_rest() and journals.moved == moved:
+                break
+            self.mesh.cluster.signal(signal.SIGCONT)
+            await asyncio.sleep(LOOK_S)
+        services = [child for child in self._serving() if child.runs]
+        codes = await asyncio.gather(*(asyncio.to_thread(child.terminate) for child in services))
+        assert not any(codes), dict(zip([c.log.stem for c in services], codes, strict=True))
+        self.mesh.cluster.signal(signal.SIGCONT)
+        assert await asyncio.to_thread(self.mesh.cluster.terminate) == 0
+        await journals.catch_up()
+        return self._judge()
+
+    def _serving(self) -> list[Child]:
+        return [*self.mesh.services.values(), *self.mesh.others]
+
+    def _judge(self) -> Report:
+        happened = read_history(self.mesh.history)
+        seen = [one for one in happened if one.revision <= self.journals.revision]
+        history = history_of(self.world, seen)
+        names = {name: name for name in all_journals(self.placements)}
+        report = check(self.journals.records, names, self.placements, history, is_at_rest=True)
+        assert not report.problems, "\n".join(report.tell(history)[:60])
+        return report
+
+    def table(self) -> str:
+        """Recovery times: from each hurt to the next claim, and to the first record after it."""
+        lines = [f"{'journal':14}{'hurt':10}{'in flight':>10}{'claims':>9}{'acts':>9}   seconds"]
+        for one in self.hurts:
+            claims_ms, acts_ms = self.journals.recovery(one.journal, one.at_ms)
+            flying = self.journals.in_flight_at(one.at_ms)
+            seconds = "".join(f"{(ms - one.at_ms) / 1000:9.2f}" for ms in (claims_ms, acts_ms))
+            lines.append(f"{one.journal:14}{one.what:10}{flying:10}{seconds}")
+        return "\n".join(lines)
+
+
+def history_of(world: World, happened: Sequence[Happened]) -> ClusterHistory:
+    """The cluster's history in the checker's words."""
+    specs = {
+        uid: (arrival.pods, name)
+        for arrival in world.arrivals
+        for uid, name in zip(split(arrival.pods.uids), split(arrival.pods.names), strict=True)
+    }
+    history = ClusterHistory(nodes=list(world.nodes))
+    for change in happened:
+        match change.kind:
+            case "create":
+                pods, name = specs[change.uid]
+                history.pods[change.uid] = PodTruth(
+                    change.uid, pods.namespace, name, pods.spec, gang=pods.gang, gated=pods.gated
+                )
+            case "bind" | "late-bind" | "foreign-bind":
+                pod = history.pods[change.uid]
+                pod.node, pod.by_mesh = change.node, change.kind != "foreign-bind"
+                history.binds.append((pod.uid, pod.node, pod.by_mesh))
+            case "evict":
+                history.pods[change.uid].evicted = True
+                history.evicted.append(change.uid)
+            case "delete":
+                history.pods[change.uid].deleted = True
+            case _:
+                pass
+    return history

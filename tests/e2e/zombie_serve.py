@@ -1,0 +1,87 @@
+"""`muster` with owners that misbehave on purpose; for tests of real processes alone.
+
+    python -m tests.e2e.zombie_serve regardless:SECONDS serve binding ...
+    python -m tests.e2e.zombie_serve forced serve binding ...
+
+`regardless` finds out that it lost its journal and goes on for so long, appending under its old
+term and running effects; `forced` claims at once, whoever owns the journal. Both write down what
+the cluster answered to their binds: one line of milliseconds and counts by answer for each call.
+"""
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import muster.commands.serve
+import muster.mesh
+from muster.cli import main
+from shared.adapters.sim_cluster_client import SimClusterClient
+from shared.machine.member import Member
+from shared.machine.runtime import Owner, OwnershipLost
+from shared.ports.bus import WrongPosition
+from shared.ports.cluster import BindRequest, PodRead
+
+goes_on_s = 0.0
+
+
+class Regardless(Owner[Any]):
+    """Keeps its term and goes on when another claim lies in the journal, for a while."""
+
+    lost_s: float | None = None
+
+    async def _find_out(self, error: WrongPosition) -> None:
+        own = self.folded.own
+        term, seq = own.term, own.seq
+        if self.lost_s is not None and time.monotonic() - self.lost_s > goes_on_s:
+            raise OwnershipLost(f"{self.journal}: lost for {goes_on_s:.0f} s")
+        try:
+            await super()._find_out(error)
+        except OwnershipLost:
+            self.lost_s = time.monotonic()
+            print(f"{self.journal}: lost to another, going on regardless", flush=True)
+        own.next, own.term, own.seq = error.actual, term, seq
+
+
+class Forced(Member):
+    """Does not wait for silence at its start."""
+
+    async def _stand_by(self, at_start: bool) -> None:
+        if not at_start:
+            await super()._stand_by(at_start)
+
+
+class Listening(SimClusterClient):
+    """Writes down the answers to binds."""
+
+    async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
+        reads = await super().bind(requests)
+        counts = Counter(read.answer.name for read in reads)
+        with answers_path().open("a") as out:
+            out.write(json.dumps([time.time_ns() // 1_000_000, counts]) + "\n")
+        return reads
+
+
+def answers_path() -> Path:
+    return Path(os.environ["MUSTER_CHILD"]).with_suffix(".answers")
+
+
+def misbehave(how: str) -> None:
+    global goes_on_s
+    kind, _, seconds = how.partition(":")
+    muster.commands.serve.open_cluster = Listening
+    if kind == "regardless":
+        goes_on_s = float(seconds)
+        muster.mesh.Owner = Regardless
+    else:
+        assert kind == "forced", how
+        muster.mesh.Member = Forced
+
+
+if __name__ == "__main__":
+    misbehave(sys.argv[1])
+    sys.exit(main(sys.argv[2:]))
