@@ -132,6 +132,29 @@ def cluster(
 
 
 @app.command()
+def simulate(
+    world: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORLD...]", help="As for muster run; none = made from the seed."),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Decides every fault, delay and crash.")] = 1,
+    placements: Annotated[
+        int, typer.Option("--placements", "-p", min=1, max=64, help="Placement shards.")
+    ] = 3,
+    plain: Annotated[bool, typer.Option("--plain", help="The trace as it is (openb).")] = False,
+    speed: Annotated[
+        str | None, typer.Option(help="Play a trace's times, so many times faster.")
+    ] = None,
+) -> int:
+    """Run the mesh in virtual time under seeded faults, and check what it did."""
+    from muster.simulation.command import simulate_world
+    from shared.adapters.worlds.settings import Choice, load_world
+
+    chosen = load_world(world, Choice(plain, speed, seed)).world if world else None
+    return simulate_world(chosen, seed, placements)
+
+
+@app.command()
 def replay(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory.")],
     begin: Annotated[
@@ -153,6 +176,23 @@ def replay(
 
     _one_of("--output", output, OUTPUTS)
     return replay_run(run, bus, placements, begin, journal or [], output)
+
+
+@app.command()
+def story(
+    name: Annotated[str, typer.Argument(metavar="KIND/NAME", help="pod/, gang/ or node/NAME.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory.")],
+    bus: Annotated[str, typer.Option(metavar="ADDRESS", help="Journals elsewhere.")] = "",
+    placements: Annotated[
+        int, typer.Option("--placements", "-p", min=1, max=64, help="Shards, with --bus.")
+    ] = 1,
+    output: Output = "text",
+) -> None:
+    """Tell everything that happened to a pod, a gang or a node, across services, with times."""
+    from muster.commands.story import tell
+
+    _one_of("--output", output, OUTPUTS)
+    tell(name, run, bus, placements, output)
 
 
 @app.command()

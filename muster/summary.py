@@ -44,6 +44,7 @@ def summarise(name: str, tally: Tally, final: Final, verdict: Verdict) -> dict[s
         "refusals": tally.refusals,
         "seconds": spent_ms / 1000,
         "pods_per_second": round(ever * 1000 / spent_ms) if spent_ms else 0,
+        "busiest_second": _busiest_second(tally),
         "latency_ms": _percentiles(
             sorted(p.bound_ms - p.seen_ms for p in tally.pods.values() if p.bound_ms >= 0)
         ),
@@ -51,6 +52,17 @@ def summarise(name: str, tally: Tally, final: Final, verdict: Verdict) -> dict[s
         "void_records": tally.voids,
         "journal_bytes": sum(tally.bytes.values()),
     }
+
+
+def _busiest_second(tally: Tally) -> int:
+    """The most pods that were bound within one second."""
+    times_ms = sorted(pod.bound_ms for pod in tally.pods.values() if pod.bound_ms >= 0)
+    first = most = 0
+    for at, time_ms in enumerate(times_ms):
+        while time_ms - times_ms[first] >= 1000:
+            first += 1
+        most = max(most, at - first + 1)
+    return most
 
 
 def _largest(reasons: Counter[str]) -> Iterator[tuple[str, int]]:
@@ -108,6 +120,7 @@ def rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("preemptions", f"{result['preemptions']:,} ({result['victims']:,} victims)"),
         ("batches", f"{result['batches']:,}, pods in each {_spans(result['batch_size'])}"),
         ("speed", f"{result['pods_per_second']:,} pods/s over {result['seconds']:.1f} s"),
+        ("busiest second", f"{result['busiest_second']:,} pods bound"),
         ("arrival to bound (ms)", _spans(result["latency_ms"])),
         ("journals", f"{result['records']:,} records, {result['journal_bytes'] / 1e6:.1f} MB"),
     ]
