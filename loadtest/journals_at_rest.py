@@ -10,7 +10,8 @@ from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.adapters.worlds.flood import Flood, flood_world
 from shared.machine.fold import fold
-from shared.machine.replay import replay
+from shared.replay.read_once import ReadOnceBus
+from shared.replay.replay import replay
 
 NEVER_MS = 1_000_000_000
 
@@ -34,7 +35,7 @@ async def replayed(case: Case, folder: Path) -> tuple[int, float, bool]:
     """Play a case, then decide every record of every journal again: (pods, seconds, equal)."""
     run = await play(case, folder)
     log = SqliteLog(str(folder / "journals.db"), exclusive=True)
-    bus, store = SqliteBus(log), MemorySnapshots()
+    bus, store = ReadOnceBus(SqliteBus(log)), MemorySnapshots()
     equal = run.bound == run.pods
     began_s = time.perf_counter()
     for journal in all_journals(case.placements):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from muster.checker.facts import Facts
 from muster.checker.journals import Journal, Problem, Step
 from shared.events.base import Event
-from shared.events.binding import EvictionsAsked
+from shared.events.binding import Evicted, EvictionFailed, EvictionsAsked
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsGone
 from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationLost
 from shared.events.preemption import (
@@ -129,17 +129,6 @@ def _ask(books: Preemptions, event: DryRunAsked, step: Step) -> None:
             )
 
 
-def rank(candidate: Candidate) -> tuple[int, int, int, int, int]:
-    """kube-scheduler's pickOneNodeForPreemption, without its last tie-breaks."""
-    return (
-        candidate.violations,
-        candidate.highest,
-        candidate.priority_sum,
-        len(candidate.victims) // 8,
-        -candidate.earliest_start_ms,
-    )
-
-
 def _pick(books: Preemptions, event: NominateAsked, step: Step) -> None:
     ask = books.asks.get(event.ask)
     if ask is None:
@@ -174,15 +163,32 @@ def _evict(books: Preemptions, event: EvictAsked, step: Step) -> None:
 
 
 def check_sent(binding: Journal, books: Preemptions) -> None:
-    """Binding evicts only whom preemption told it to."""
-    told: dict[int, set[int]] = {}
+    """Binding evicts only whom preemption told it to, and the last victim of an ask last: while
+    one stays that refuses to go, not everybody has gone in vain.
+    """
+    told: dict[int, list[int]] = {}
+    over: dict[int, set[int]] = {}
+    gone: set[int] = set()
     for step in binding.steps:
         for _source, _position, event in step.inputs:
             if isinstance(event, EvictAsked):
-                told.setdefault(event.ask, set()).update(unpack(event.victims).tolist())
+                told[event.ask] = unpack(event.victims).tolist()
+            elif isinstance(event, PodsGone):
+                gone.update(unpack(event.ids).tolist())
         for event in step.own:
-            if isinstance(event, EvictionsAsked):
-                victims = set(unpack(event.ids).tolist())
-                books.sent |= victims
-                if not victims <= told.get(event.ask, set()):
-                    books.blame("evict-asked", step.position, f"evicts {sorted(victims)} unasked")
+            if isinstance(event, Evicted | EvictionFailed):
+                over.setdefault(event.ask, set()).update(unpack(event.ids).tolist())
+            elif isinstance(event, EvictionsAsked):
+                known = over.get(event.ask, set()) | gone
+                _sent(books, event, told.get(event.ask, []), known, step)
+
+
+def _sent(
+    books: Preemptions, event: EvictionsAsked, told: list[int], known: set[int], step: Step
+) -> None:
+    victims = set(unpack(event.ids).tolist())
+    books.sent |= victims
+    if not victims <= set(told):
+        books.blame("evict-asked", step.position, f"evicts {sorted(victims)} unasked")
+    elif told[-1] in victims and not set(told[:-1]) <= known:
+        books.blame("last-victim-last", step.position, f"ask {event.ask}: {told[-1]} too early")

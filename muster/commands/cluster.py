@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
@@ -39,6 +40,7 @@ class PlaysWhenWatched:
         if not self._is_playing:
             self._is_playing = True
             self._start()
+            print(f"plays since {time.time_ns() // 1_000_000} ms", flush=True)
         return self._cluster.watch(since)
 
     async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:

@@ -13,7 +13,8 @@ from rich.table import Table
 from muster.faults import EXIT_FAILURE, UsageFault
 from muster.mesh import make_core
 from muster.recorded import Recorded, recorded
-from shared.machine.replay import ReplayReport, replay
+from shared.replay.read_once import ReadOnceBus
+from shared.replay.replay import ReplayReport, replay
 
 STARTS = ("start", "newest", "each")
 
@@ -41,11 +42,12 @@ async def _replay(
         unknown = [name for name in journals if name not in found.journals]
         if unknown:
             raise UsageFault(f"--journal {unknown[0]}: must be one of {', '.join(found.journals)}")
+        reader = ReadOnceBus(found.bus)
         reports = []
         for journal in journals or found.journals:
             core = partial(make_core, journal, found.placements)
             starts = _starts(found, journal, begin)
-            reports += [await replay(core, found.bus, found.store, start) for start in starts]
+            reports += [await replay(core, reader, found.store, start) for start in starts]
         return reports
 
 

@@ -11,7 +11,7 @@ from muster.checker.journals import decode_events
 from muster.simulation.mesh import SimMesh
 from muster.simulation.network import Way
 from muster.simulation.scenario import Crash, Jump, Mutation, Takeover
-from muster.simulation.worlds import make_node, make_spec
+from muster.simulation.worlds import BALLAST, make_node, make_spec
 from shared.adapters.sim_cluster import SimCluster, SimPod
 from shared.events.observed import PodsSeen
 from shared.events.permit import HoldAsked
@@ -22,6 +22,7 @@ from shared.model.world import Arrival
 
 RETRY_S = 0.1
 FOREIGN_CPU_MILLI = 1_000
+BALLAST_S = 0.7
 
 
 def uids(arrival: Arrival) -> list[str]:
@@ -46,6 +47,7 @@ class Nemesis:
     def start(self) -> None:
         """Plan everything."""
         scenario = self.mesh.scenario
+        self._at(BALLAST_S, self._drop_ballast)
         for crash in scenario.crashes:
             self._at(crash.at_s, partial(self._arm, crash))
         for at_s, journal in scenario.kills:
@@ -61,6 +63,9 @@ class Nemesis:
 
     def _at(self, at_s: float, call: Callable[[], None]) -> None:
         self._loop.call_at(at_s, call)
+
+    def _drop_ballast(self) -> None:
+        self.cluster.delete([uid for uid in self.cluster.pods if uid.startswith(BALLAST)])
 
     def heal(self) -> None:
         """From here on nothing goes wrong; crashes that nobody came by become plain kills."""

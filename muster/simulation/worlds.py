@@ -29,6 +29,7 @@ GIB = 1 << 30
 ZONES = ("a", "b", "c")
 ARRIVALS_MS = 14_000
 PODS_MIN = 205
+BALLAST = "ballast"
 
 
 def make_node(index: int, rng: random.Random, cpu_milli: int = 0) -> Node:
@@ -154,12 +155,28 @@ def _gangs(maker: _Maker) -> Iterator[object]:
     yield from _gang(maker, "wide", make_spec(3_000, GIB, priority=50), 12, rng.choice((9, 12)))
 
 
+def ballast(rng: random.Random) -> list[Arrival]:
+    """Gated pods that are deleted before they matter. They push the numbers of all later pods
+    beyond what tables start with, which few pods alone never would.
+    """
+    count = rng.choice((0, 0, 0, 900, 1_100, 4_500))
+    names = [f"{BALLAST}-{index}" for index in range(count)]
+    seen = PodsSeen(
+        spec=make_spec(100, GIB),
+        uids=join(names),
+        names=join(names),
+        revisions=b"",
+        gated=True,
+    )
+    return [Arrival(at_ms=0, pods=seen)] if names else []
+
+
 def make_world(seed: int) -> World:
     """Nodes for about nine tenths of what is asked, so that some wait and some are preempted."""
     rng = random.Random(f"{seed}/world")
     maker = _Maker(rng)
     nodes = tuple(make_node(index, rng) for index in range(rng.randint(14, 17)))
-    made: list[object] = [*_gangs(maker), *_ordinary(maker), *_latecomers(maker)]
+    made: list[object] = [*ballast(rng), *_gangs(maker), *_ordinary(maker), *_latecomers(maker)]
     if maker.count < PODS_MIN:
         made.append(maker.pods(make_spec(100, 0), PODS_MIN - maker.count, 1_000))
     arrivals = [item for item in made if isinstance(item, Arrival)]

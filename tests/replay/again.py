@@ -13,7 +13,7 @@ import msgspec
 from muster.mesh import make_core
 from muster.simulation.scenario import PLACEMENTS
 from shared.adapters.snapshot_memory import MemorySnapshots
-from shared.machine.replay import replay
+from shared.replay.replay import replay
 from tests.replay.recorded import JOURNALS, Recorded
 
 

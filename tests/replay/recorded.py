@@ -13,8 +13,8 @@ from muster.simulation.scenario import PLACEMENTS, make_scenario
 from muster.simulation.virtual_time import VirtualLoop
 from shared.adapters.memory_bus import MemoryBus, MemoryLog
 from shared.adapters.snapshot_memory import MemorySnapshots
-from shared.machine.replay import ReplayReport, replay
 from shared.ports.bus import JournalName
+from shared.replay.replay import ReplayReport, replay
 
 JOURNALS = all_journals(PLACEMENTS)
 

@@ -11,12 +11,12 @@ from shared.adapters.memory_bus import MemoryBus
 from shared.events.permit import GangReleased
 from shared.events.placement import Reserved
 from shared.machine.core import Cursor
-from shared.machine.read_once import ReadOnceBus
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
-from shared.machine.replay import replay
 from shared.plugins.node_resources_fit import LeastAllocated
 from shared.ports.bus import JournalName
+from shared.replay.read_once import ReadOnceBus
+from shared.replay.replay import replay
 from tests.replay.recorded import JOURNALS, recorded
 
 SEED = 3

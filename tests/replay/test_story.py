@@ -10,13 +10,13 @@ from shared.events.describe import TABLE, View, describe
 from shared.events.ingest import NodesSet, PodsNamed
 from shared.events.names import Names, NoSuchName, Subject, concerns
 from shared.events.placement import Reserved
-from shared.machine.causal import causal
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
-from shared.machine.story import read_names, story
-from shared.model.columns import pack, unpack
+from shared.model.columns import size, pack, unpack
 from shared.model.objects import Node
+from shared.replay.causal import causal
+from shared.replay.story import read_names, story
 from shared.testing.examples import all_event_types, example
 from tests.replay.recorded import JOURNALS, recorded
 
@@ -70,10 +70,10 @@ def valid_positions(journal):
 
 
 async def bound(run):
-    """Some pod that was bound, with the events of its binding."""
+    """A pod that was bound by itself: names are said where there are few."""
     async for journal, position, record in causal(run.bus(), JOURNALS):
         for event in own_events(record, journal):
-            if isinstance(event, Bound):
+            if isinstance(event, Bound) and size(event.ids) == 1:
                 return int(unpack(event.ids)[0]), int(unpack(event.nodes)[0]), position
     raise AssertionError("nothing was bound")
 

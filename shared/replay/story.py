@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from shared.events.describe import View, describe
 from shared.events.names import Names, Subject, concerns
-from shared.machine.causal import causal
 from shared.machine.record import own_events, received_of
 from shared.model.ids import INGEST
 from shared.ports.bus import Bus
+from shared.replay.causal import causal
 
 
 @dataclass(frozen=True)
