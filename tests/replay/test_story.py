@@ -13,7 +13,7 @@ from shared.events.placement import Reserved
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
-from shared.model.columns import size, pack, unpack
+from shared.model.columns import pack, size, unpack
 from shared.model.objects import Node
 from shared.replay.causal import causal
 from shared.replay.story import read_names, story
