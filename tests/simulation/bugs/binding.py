@@ -88,4 +88,16 @@ BUGS = (
 """,
         ),
     ),
+    Bug(
+        "last-victim-not-last",
+        "services.binding.core.evictions",
+        edit(
+            """
+        elif phase is Evicting.HELD and (victim != last or others_end):
+""",
+            """
+        elif phase is Evicting.HELD:
+""",
+        ),
+    ),
 )

@@ -1,0 +1,28 @@
+"""`muster simulate`: the seed comes first, any world will do, and the exit code tells."""
+
+from muster.simulation import command
+from muster.simulation.command import simulate_world
+from muster.simulation.run import Result
+from shared.adapters.worlds.settings import Choice, load_world
+from tests.simulation.planted import ROOT
+
+
+def test_the_seed_is_said_first_and_a_good_run_ends_with_zero():
+    lines: list[str] = []
+    assert simulate_world(None, 3, say=lines.append) == 0
+    assert lines[0] == "seed 3"
+    assert lines[-1] == "no violation"
+
+
+def test_a_violation_is_told_and_ends_with_one(monkeypatch):
+    bad = Result(4, [("no-pod-lost", "pod 7 waits")], ["VIOLATION no-pod-lost: pod 7 waits"])
+    monkeypatch.setattr(command, "simulate", lambda *_args, **_options: bad)
+    lines: list[str] = []
+    assert simulate_world(None, 4, say=lines.append) == 1
+    assert lines[:2] == ["seed 4", "VIOLATION no-pod-lost: pod 7 waits"]
+
+
+def test_the_bundled_example_survives_a_seed_of_faults():
+    world = load_world([str(ROOT / "examples" / "manifests")], Choice(False, None, None)).world
+    lines: list[str] = []
+    assert simulate_world(world, 5, say=lines.append) == 0, "\n".join(lines)
