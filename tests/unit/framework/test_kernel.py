@@ -93,6 +93,16 @@ def test_resolvable_rows_are_those_where_pods_could_go():
     assert [table.nodes[row].name for row in found.tolist()] == ["n1"]
 
 
+def test_a_full_node_of_the_wrong_model_is_not_one_where_pods_could_go():
+    table = table_of(
+        node(1, gpu_count=2, gpu_model="T4"), node(2, gpu_count=2, gpu_model="G3"), node(3)
+    )
+    table.charge_nodes(sig(table, spec(4000, 1 * GI)), rows(1, 2, 3))
+    pod = sig(table, spec(500, 1 * GI, gpu=GpuRequest(1000, 1, ("G3",))))
+    found = Kernel().resolvable_rows(table, pod)
+    assert [table.nodes[row].name for row in found.tolist()] == ["n2"]
+
+
 def test_explain_agrees_with_the_picks_and_names_nominations():
     table = table_of(node(1), node(2), node(3, cpu=100))
     pod = sig(table, spec(3000, 1 * GI))
