@@ -121,6 +121,15 @@ def test_a_preemption_that_fails_puts_the_pod_into_backoff(end):
     assert steps.state.pods.state_of(1) is Pod.ASKING  # nothing improved: it asks again
 
 
+def test_a_pod_whose_candidates_went_to_others_asks_again_after_a_backoff():
+    steps = queue(priorities=(0, 0))
+    asking(steps, 1)
+    steps.when(PreemptionClosed(1, 1, ""), pending(2, 2), at_ms=2_000)
+    assert steps.state.pods.state_of(1) is Pod.BACKOFF
+    steps.when(at_ms=4_000)
+    assert steps.state.pods.state_of(1) is Pod.ASKING
+
+
 def test_a_pod_that_is_bound_elsewhere_meanwhile_is_done():
     steps = queue()
     asking(steps, 1)
