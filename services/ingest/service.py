@@ -129,7 +129,8 @@ class IngestShell:
             await self._offer(ListEnded(kind, sum(_objects(event) for event in listed.events)))
             oldest = min(oldest, listed.revision) if oldest else listed.revision
         if len(kinds) == len(KINDS):
-            self._since = oldest
+            # A list may lag behind what was watched; going back would revive what is gone since.
+            self._since = max(self._since, oldest)
             await self._offer(WatchAdvanced(oldest))
         self._tries = 0
 
