@@ -22,11 +22,14 @@ UNASSIGNED = -1
 
 @dataclass
 class Decision:
-    """A pod's place, decided and not yet settled, and the evidence about it so far."""
+    """A pod's place, decided and not yet settled, and the evidence about it so far. `out`: a POST
+    is without an answer; `maybe`: an earlier one may still land.
+    """
 
     node: int
     position: int
-    asked: bool = False
+    out: bool = False
+    maybe: bool = False
     done: bool = False
     fenced: bool = False
     gone: bool = False
@@ -64,6 +67,10 @@ def replay(journal: Journal) -> Binds:
     """Run binding's journal to its end."""
     books = Binds()
     for step in journal.steps:
+        if step.record.claim is not None:
+            # The owner before this one may still send what it had asked for.
+            for decision in books.open.values():
+                decision.maybe = decision.maybe or decision.out
         for _source, _position, event in step.inputs:
             _consume(books, event, step)
         for event in step.received:
@@ -107,7 +114,12 @@ def _answers(books: Binds, event: BindAnswers) -> None:
         if code == Answer.GONE:
             decision.gone = True
         if code == Answer.UNKNOWN and kind == "bind":
-            decision.unknown = True
+            decision.unknown = decision.maybe = True
+        if code == Answer.BUSY and kind == "bind":
+            decision.out = False
+        if code == Answer.STALE and kind == "bind":
+            # Another resourceVersion by now: no POST that was sent so far can land any more.
+            decision.out = decision.maybe = False
         if code == Answer.DONE and kind == "bind" and asked[pod] == decision.node:
             decision.done = True
         if code == Answer.DONE and kind in ("read", "fence") and node != UNASSIGNED:
@@ -146,7 +158,7 @@ def _asked(books: Binds, event: BindsAsked, step: Step) -> None:
             books.blame(
                 "fence", step.position, f"pod {pod}: bind to {node} asked again after its fence"
             )
-        decision.asked = True
+        decision.out = True
 
 
 def _settle(books: Binds, pod: int, node: int, outcome: str, step: Step) -> Decision | None:
@@ -198,7 +210,7 @@ def _justified(books: Binds, decision: Decision, pod: int, reason: str) -> bool:
         case "foreign":
             return decision.read not in (0, decision.node) or fact not in (None, decision.node)
         case "abandoned":
-            return decision.fenced or not decision.asked
+            return decision.fenced or not (decision.out or decision.maybe)
         case _:
             return False
 
