@@ -23,6 +23,7 @@ from shared.model.world import Arrival
 RETRY_S = 0.1
 FOREIGN_CPU_MILLI = 1_000
 BALLAST_S = 0.7
+ROOM_S = 1.0
 
 
 def uids(arrival: Arrival) -> list[str]:
@@ -77,6 +78,12 @@ class Nemesis:
         for crash in self.owed:
             self.mesh.seen["crash-not-reached"] += 1
             self._kill(crash.journal)
+        self._loop.call_later(ROOM_S, self._make_room)
+
+    def _make_room(self) -> None:
+        """The last that happens: pods finish. Whoever fits now must be woken by that alone."""
+        bound = [pod.uid for pod in self.cluster.pods.values() if pod.node]
+        self.cluster.delete(self.rng.sample(bound, len(bound) // 8), "finished")
 
     # --------------------------------------------------------------------------- processes
 

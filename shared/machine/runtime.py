@@ -223,8 +223,20 @@ class Owner(Generic[S]):
             while True:
                 await self._rest()
                 await self._turn()
+        except (AssertionError, LookupError, ValueError):
+            await self._assert_ours()
+            raise
         finally:
             await self.close()
+
+    async def _assert_ours(self) -> None:
+        """A void memory may contradict what it reads before its next append tells it so. Raises
+        OwnershipLost when another owner has claimed meanwhile.
+        """
+        expected = self.folded.own.next
+        end = (await self.bus.bounds(self.journal))[1]
+        if end > expected:
+            await self._find_out(WrongPosition(self.journal, expected, end, landed=False))
 
     async def close(self) -> None:
         """End the watches and the shell. Idempotent."""

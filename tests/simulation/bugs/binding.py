@@ -14,6 +14,14 @@ BUGS = (
     (Phase.READING, "shown_unassigned"): Phase.ABANDONED,
 """,
         ),
+        edit(
+            """
+    (Phase.ASKED, "unknown"): Phase.REPEAT,
+""",
+            """
+    (Phase.ASKED, "unknown"): Phase.READ,
+""",
+        ),
     ),
     Bug(
         "release-before-outcome",

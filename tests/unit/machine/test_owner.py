@@ -62,6 +62,24 @@ async def test_a_zombie_finds_out_at_its_next_append_and_shows_nothing(bus, stor
     assert shell.effects == [1]
 
 
+async def test_void_memory_that_contradicts_its_inputs_is_a_lost_ownership_and_no_defect(
+    bus, store, monkeypatch
+):
+    def contradict(*_args):
+        raise AssertionError("reserved twice")
+
+    stale = owner(ToyIngest(), bus, store)
+    await stale.claim()
+    monkeypatch.setattr(stale.core, "decide", contradict)
+    heir = owner(ToyIngest(), bus, store, name="two")
+    await heir.claim()
+    with pytest.raises(OwnershipLost):
+        await stale.run()
+    monkeypatch.setattr(heir.core, "decide", contradict)
+    with pytest.raises(AssertionError, match="reserved twice"):
+        await heir.run()
+
+
 async def test_records_of_an_older_term_are_void_for_every_reader(bus, store):
     first = owner(ToyIngest(), bus, store)
     await first.claim()
