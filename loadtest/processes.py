@@ -56,6 +56,12 @@ class Child:
         """Whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The running process's id."""
+        assert self._process is not None, f"{self.log.stem} was not started"
+        return self._process.pid
+
     def said(self) -> str:
         """What it printed since its last start."""
         with self.log.open("rb") as log:
@@ -72,8 +78,8 @@ class Child:
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to a running process."""
-        assert self._process is not None and self.runs, f"{self.log.stem}: {self.said()[-2_000:]}"
-        self._process.send_signal(number)
+        assert self.runs, f"{self.log.stem} does not run: {self.said()[-2_000:]}"
+        os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kill -9, and wait until it is gone. Nothing to do when it does not run."""
@@ -110,7 +116,7 @@ class ProcessMesh:
         self.history = self.folder / "history"
         words = ["cluster", *self.world, "--listen", self._address]
         words += ["--history", str(self.history), *self._sets("cluster")]
-        self.cluster = self._child("cluster", words, COMMAND)
+        self.cluster = self._child("cluster", words, self.commands.get("cluster", COMMAND))
         for journal in all_journals(self.placements):
             self.services[journal] = self._service(journal, "first")
 
@@ -126,7 +132,7 @@ class ProcessMesh:
 
     def _child(self, name: str, words: Sequence[str], command: Sequence[str]) -> Child:
         log = self.folder / f"{name.replace('/', '-')}.log"
-        return Child(log, words, command, self.env | {"MUSTER_CHILD": str(log.with_suffix(""))})
+        return Child(log, words, command, {**self.env, "MUSTER_CHILD": str(log.with_suffix(""))})
 
     def _service(self, journal: str, owner: str, command: Sequence[str] = ()) -> Child:
         words = ["serve", journal, "--bus", self.bus, "--cluster", self._address]

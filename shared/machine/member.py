@@ -31,18 +31,20 @@ class Member:
 
     async def serve(self) -> None:
         """Own the journal whenever it should be ours; runs until cancelled or a halt."""
-        await self._stand_by(at_start=True)
+        at_start = waits = True
         while True:
             owner = self.make_owner()
             try:
+                if waits:
+                    await self._stand_by(at_start)
+                at_start = waits = False
                 await owner.claim()
                 self.owner = owner
                 self.terms += 1
                 await owner.run()
             except OwnershipLost:
                 await owner.close()
-                self.owner = None
-                await self._stand_by(at_start=False)
+                self.owner, waits = None, True
             except (AppendUnknown, BusUnavailable):
                 await owner.close()
                 self.owner = None

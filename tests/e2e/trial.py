@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+import msgspec
 from msgspec import Struct
 
 from loadtest.follow import Follower
@@ -24,7 +25,8 @@ from shared.adapters.worlds.settings import Choice, load_world
 from shared.model.columns import split
 from shared.model.world import World
 
-QUIET_S = 2.0
+QUIET_S = 1.3
+LOOKS = 6
 LOOK_S = 0.25
 
 
@@ -59,10 +61,10 @@ class Trial:
         self.mesh = ProcessMesh(
             folder, f"kafka://{bootstrap}/{prefix}", [world], placements, settings, commands or {}
         )
-        replicas = {"replication_factor": 1, "min_insync_replicas": 1}
-        self.bus = KafkaBus(
-            KafkaSettings(bootstrap=bootstrap, prefix=prefix, **replicas), partitions(placements)
+        settings_of_one = KafkaSettings(
+            bootstrap=bootstrap, prefix=prefix, replication_factor=1, min_insync_replicas=1
         )
+        self.bus = KafkaBus(settings_of_one, partitions(placements))
         self.hurts: list[Hurt] = []
 
     async def __aenter__(self) -> Self:
@@ -116,7 +118,7 @@ class Trial:
             f"{journals.in_flight()} in flight, {len(journals.waiting())} of them wait; {ends}"
         )
 
-    # ------------------------------------------------------------------------------ how it is judged
+    # --------------------------------------------------------------------------- how it is judged
 
     async def settle(self, limit_s: float) -> Report:
         """Wait until every pod is bound, gone or waits, stop everything in order, and judge."""
@@ -132,9 +134,7 @@ class Trial:
             await self.until(at_rest, end_s - time.monotonic(), "bound or waiting")
             # Lifetimes go on ending in the cluster: what is to be judged must hold still.
             self.mesh.cluster.signal(signal.SIGSTOP)
-            moved = journals.moved
-            await asyncio.sleep(QUIET_S)
-            if at_rest() and journals.moved == moved:
+            if await self._comes_to_rest() and at_rest():
                 break
             self.mesh.cluster.signal(signal.SIGCONT)
             await asyncio.sleep(LOOK_S)
@@ -146,6 +146,15 @@ class Trial:
         await journals.catch_up()
         return self._judge()
 
+    async def _comes_to_rest(self) -> bool:
+        """Whether nothing but heartbeats is recorded for a while, soon."""
+        for _ in range(LOOKS):
+            moved = self.journals.moved
+            await asyncio.sleep(QUIET_S)
+            if self.journals.moved == moved:
+                return True
+        return False
+
     def _serving(self) -> list[Child]:
         return [*self.mesh.services.values(), *self.mesh.others]
 
@@ -155,7 +164,10 @@ class Trial:
         history = history_of(self.world, seen)
         names = {name: name for name in all_journals(self.placements)}
         report = check(self.journals.records, names, self.placements, history, is_at_rest=True)
-        assert not report.problems, "\n".join(report.tell(history)[:60])
+        if report.problems:
+            kept = self.mesh.folder / "records"
+            kept.write_bytes(msgspec.msgpack.encode(self.journals.records))
+            raise AssertionError("\n".join([f"records: {kept}", *report.tell(history)[:80]]))
         return report
 
     def table(self) -> str:

@@ -15,12 +15,13 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Generic
 
-import muster.commands.serve
-import muster.mesh
+from muster import mesh
 from muster.cli import main
+from muster.commands import serve
 from shared.adapters.sim_cluster_client import SimClusterClient
+from shared.machine.core import S
 from shared.machine.member import Member
 from shared.machine.runtime import Owner, OwnershipLost
 from shared.ports.bus import WrongPosition
@@ -29,7 +30,7 @@ from shared.ports.cluster import BindRequest, PodRead
 goes_on_s = 0.0
 
 
-class Regardless(Owner[Any]):
+class Regardless(Owner[S], Generic[S]):
     """Keeps its term and goes on when another claim lies in the journal, for a while."""
 
     lost_s: float | None = None
@@ -73,13 +74,13 @@ def answers_path() -> Path:
 def misbehave(how: str) -> None:
     global goes_on_s
     kind, _, seconds = how.partition(":")
-    muster.commands.serve.open_cluster = Listening
+    vars(serve)["open_cluster"] = Listening
     if kind == "regardless":
         goes_on_s = float(seconds)
-        muster.mesh.Owner = Regardless
+        vars(mesh)["Owner"] = Regardless
     else:
         assert kind == "forced", how
-        muster.mesh.Member = Forced
+        vars(mesh)["Member"] = Forced
 
 
 if __name__ == "__main__":

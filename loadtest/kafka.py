@@ -1,0 +1,183 @@
+"""Six processes over a real Kafka broker: how many pods a second, and how long one pod takes.
+
+One broker, the simulated cluster and a process for each journal share the machine's cores. The
+clock runs from the first world append to the last `bound` outcome, both read from the journals; a
+run in which a pod stays unbound is void.
+"""
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from loadtest.journals import Timing, timing
+from loadtest.processes import COMMAND, ProcessMesh
+from muster.mesh import all_journals, partitions
+from shared.adapters.kafka_bus import KafkaBus
+from shared.adapters.kafka_bus_settings import KafkaSettings
+from shared.events.binding import Bound
+from shared.machine.core import Cursor
+from shared.machine.reader import Reader
+from shared.machine.record import own_events
+from shared.model.columns import size
+from shared.model.ids import BINDING
+from shared.ports.bus import Bus, JournalName
+from shared.testing.kafka_server import KafkaBroker, new_broker
+
+LOOK_S = 0.1
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Case:
+    """A world in the command line's words, and how many pods it brings."""
+
+    world: str
+    pods: int
+    speed: float = 0
+    time_limit_s: float = 180
+    placements: int = 1
+    settings: Sequence[str] = ()
+    commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """How a journal's process, or `cluster`, is started (for profiling)."""
+
+
+@dataclass
+class Run:
+    """What one run came to; `cpu_s` is what each process used while the world was played."""
+
+    pods: int
+    timing: Timing
+    cpu_s: dict[str, float]
+    records: int
+
+    @property
+    def is_void(self) -> bool:
+        """A pod stayed unbound."""
+        return self.timing.bound < self.pods
+
+    @property
+    def pods_per_s(self) -> float:
+        """0 when the figure is void."""
+        return 0.0 if self.is_void else self.pods / max(self.timing.span_s, 0.001)
+
+
+def measure(case: Case, folder: Path | None = None) -> Run:
+    """One run with a broker of its own; what it leaves is kept when a folder is given."""
+    broker = new_broker()
+    try:
+        broker.start()
+        with tempfile.TemporaryDirectory(prefix="muster-bench-") as made:
+            return asyncio.run(play(case, broker, folder or Path(made)))
+    finally:
+        broker.stop()
+
+
+async def play(case: Case, broker: KafkaBroker, folder: Path) -> Run:
+    """Play a case over fresh topics of a running broker."""
+    prefix = f"bench-{folder.name}"
+    settings = [f"cluster.speed={case.speed}", *case.settings]
+    mesh = ProcessMesh(
+        folder,
+        f"kafka://{broker.bootstrap}/{prefix}",
+        [case.world],
+        case.placements,
+        settings,
+        case.commands,
+    )
+    bus = KafkaBus(
+        KafkaSettings(
+            bootstrap=broker.bootstrap, prefix=prefix, replication_factor=1, min_insync_replicas=1
+        ),
+        partitions(case.placements),
+    )
+    try:
+        await bus.start()
+        await asyncio.to_thread(mesh.start)
+        before = _cpu_s(mesh, broker)
+        await _until_bound(bus, case)
+        after = _cpu_s(mesh, broker)
+        started = re.search(r"plays since (\d+)", mesh.cluster.said())
+        assert started is not None, mesh.cluster.said()
+        codes = await asyncio.to_thread(mesh.stop)
+        assert not any(codes.values()), codes
+        told = await timing(bus, int(started[1]))
+        records = 0
+        for journal in all_journals(case.placements):
+            records += (await bus.bounds(JournalName(journal)))[1]
+    finally:
+        mesh.close()
+        await bus.close()
+    used_s = {name: after[name] - before[name] for name in after}
+    return Run(case.pods, told, used_s, records)
+
+
+async def _until_bound(bus: Bus, case: Case) -> None:
+    """Follows binding's journal alone: the measured processes need the cores."""
+    reader, bound = Reader(BINDING, Cursor()), 0
+    end_s = time.monotonic() + case.time_limit_s
+    cancel = bus.watch(JournalName(BINDING), 0, lambda: None)
+    while bound < case.pods and time.monotonic() < end_s:
+        await asyncio.sleep(LOOK_S)
+        while batch := await bus.read(JournalName(BINDING), reader.next):
+            for _position, record in reader.accept_all(batch):
+                for event in own_events(record, BINDING):
+                    bound += size(event.ids) if isinstance(event, Bound) else 0
+    cancel()
+
+
+def _cpu_s(mesh: ProcessMesh, broker: KafkaBroker) -> dict[str, float]:
+    pids = {journal: child.pid for journal, child in mesh.services.items()}
+    pids |= {"cluster": mesh.cluster.pid, "this": os.getpid()}
+    if hasattr(broker, "pid"):
+        pids["broker"] = broker.pid
+    return {name: _used_s(pid) for name, pid in pids.items()}
+
+
+def _used_s(pid: int) -> float:
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / TICKS_PER_S
+
+
+def profiled(folder: Path) -> dict[str, Sequence[str]]:
+    """Commands that leave a cProfile of each process in a folder."""
+    return {
+        name: ("-m", "cProfile", "-o", str(folder / f"{name.replace('/', '-')}.prof"), *COMMAND)
+        for name in (*all_journals(1), "cluster")
+    }
+
+
+IDENTICAL = Case("flood:pods=200000,nodes=5000", 200_000)
+OPENB = Case("flood:pods=50000,nodes=5000,gpu-nodes=1000,shapes=openb", 50_000)
+LATENCY = Case("flood:pods=60000,nodes=5000,rate=1000", 60_000, speed=1)
+CASES = {"identical": IDENTICAL, "openb": OPENB, "latency": LATENCY}
+
+
+def main(names: Sequence[str]) -> None:
+    """Run cases by name and print what they came to; `profile=DIR` leaves profiles there."""
+    kept = next((Path(name[8:]) for name in names if name.startswith("profile=")), None)
+    for name in names:
+        if name not in CASES:
+            continue
+        case = CASES[name]
+        if kept is not None:
+            kept.mkdir(parents=True, exist_ok=True)
+            case = Case(case.world, case.pods, case.speed, commands=profiled(kept))
+        run = measure(case)
+        told = run.timing
+        print(
+            f"{name}: {run.pods_per_s:,.0f} pods/s, {told.bound:,} bound in {told.span_s:.2f} s, "
+            f"p50 {told.percentile_ms(0.5)} p99 {told.percentile_ms(0.99)} ms, "
+            f"{run.records:,} records; CPU s: "
+            + " ".join(f"{who} {used_s:.2f}" for who, used_s in run.cpu_s.items()),
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
