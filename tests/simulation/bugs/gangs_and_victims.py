@@ -65,5 +65,6 @@ max(1, event.min_count - 1), groups)
             return
 """,
         ),
+        first=(13,),
     ),
 )

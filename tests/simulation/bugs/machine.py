@@ -143,5 +143,6 @@ return found[1].cursors.get(self._journal, 0) if len(found) > 1 else 0
 return found[0].cursors.get(self._journal, 0) if found else 0
 """,
         ),
+        first=(6,),
     ),
 )

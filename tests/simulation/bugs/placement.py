@@ -23,6 +23,7 @@ BUGS = (
     del fits
 """,
         ),
+        first=(36,),
     ),
     Bug(
         "victim-of-equal-priority",
@@ -73,6 +74,7 @@ BUGS = (
         if one.pod == -1:
 """,
         ),
+        first=(8,),
     ),
     Bug(
         "improved-not-sent-on-release",
@@ -173,5 +175,6 @@ BUGS = (
     def _append
 """,
         ),
+        first=(6,),
     ),
 )
