@@ -104,7 +104,7 @@ class Follower:
             case Dispatched() | Woken():
                 self._message.update(dict.fromkeys(unpack(event.ids).tolist(), False))
             case GangWaits():
-                self._gang_waits[event.gang] = True
+                self._gang_waits[event.gang] = bool(event.message)
             case GangDispatched():
                 self._gang_waits[event.gang] = False
             case _:

@@ -11,6 +11,7 @@ from muster.checker.books import Ledger
 from muster.checker.fits import Load, full_for, why_not
 from muster.checker.journals import Journal, Step
 from shared.events.base import Event
+from shared.events.binding import BindFailed
 from shared.events.ingest import (
     BudgetCovers,
     BudgetGone,
@@ -31,7 +32,7 @@ from shared.events.placement import (
     ShardDigest,
 )
 from shared.events.preemption import DryRunAsked, NominationCleared
-from shared.model.columns import unpack
+from shared.model.columns import pack, unpack
 from shared.model.ids import service_of
 from shared.model.objects import CPU, MEMORY, Node, PodSpec
 
@@ -52,6 +53,11 @@ def _consume(ledger: Ledger, source: str, event: Event, step: Step) -> None:
         _world(ledger, event)
         return
     match event:
+        case BindFailed(reason="gone"):
+            # The cluster said so: what the world journal still tells of the pod is older.
+            pairs = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
+            ours = [pod for pod, node in pairs if ledger.place.get(pod) == node]
+            _world(ledger, PodsGone(pack(ours)))
         case GangReleased() | GangTimedOut():
             ledger.release(ledger.holds.pop((event.gang, event.attempt), set()))
         case GangCommitted():
@@ -167,7 +173,8 @@ def _check_room(
     for nomination in ledger.nominations.values():
         other = nomination.spec
         if nomination.node == node and nomination.pod != pod and other.priority >= spec.priority:
-            crowded = crowded.plus(-nomination.pod, other)
+            # The space is that of its victims, who leave: it is not wanted on top of theirs.
+            crowded = crowded.without(nomination.victims).plus(-nomination.pod, other)
     reason = why_not(spec, where, crowded) if crowded is not load else None
     if reason is not None:
         ledger.blame(

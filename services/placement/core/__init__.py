@@ -100,7 +100,7 @@ HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     GangReleased: gangs.released,
     GangTimedOut: gangs.released,
     Bound: dispatches.bound,
-    BindFailed: dispatches.bind_failed,
+    BindFailed: facts.bind_failed,
     Reserved: dispatches.reserved,
     Refused: dispatches.refused,
     Released: dispatches.released,

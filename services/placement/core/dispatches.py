@@ -168,7 +168,7 @@ def bound(state: PlacementState, event: Bound) -> None:
         if row is not None:
             state.ledger.advance_one(row, "Bound")
         return
-    rows, ids = _ours(state, unpack(event.ids), unpack(event.nodes))
+    rows, ids = ours(state, unpack(event.ids), unpack(event.nodes))
     before = state.ledger.advance(rows, "Bound")
     let_go(state, ids, before)
 
@@ -178,14 +178,14 @@ def bind_failed(state: PlacementState, event: BindFailed) -> None:
     placed anew meanwhile is not meant, and a fact stays.
     """
     nodes = unpack(event.nodes) if event.nodes else None
-    rows, ids = _ours(state, unpack(event.ids), nodes)
+    rows, ids = ours(state, unpack(event.ids), nodes)
     state.ledger.advance(rows, "BindFailed")
     failed = state.ledger.kind[rows] == State.FAILED
     for pod in ids[failed].tolist():
         state.failed[pod] = None
 
 
-def _ours(state: PlacementState, ids: I64, nodes: I64 | None) -> tuple[I64, I64]:
+def ours(state: PlacementState, ids: I64, nodes: I64 | None) -> tuple[I64, I64]:
     """Rows and ids of those that this shard charges (to these nodes); never grows the ledger."""
     ledger = state.ledger
     rows = ids - ledger.base
@@ -193,10 +193,10 @@ def _ours(state: PlacementState, ids: I64, nodes: I64 | None) -> tuple[I64, I64]
     if not inside.all():
         ids, rows = ids[inside], rows[inside]
         nodes = None if nodes is None else nodes[inside]
-    ours = IS_CHARGED[ledger.kind[rows]]
+    charged = IS_CHARGED[ledger.kind[rows]]
     if nodes is not None:
-        ours &= ledger.node[rows] == nodes
-    return (rows, ids) if ours.all() else (rows[ours], ids[ours])
+        charged &= ledger.node[rows] == nodes
+    return (rows, ids) if charged.all() else (rows[charged], ids[charged])
 
 
 def released(state: PlacementState, event: Released) -> None:

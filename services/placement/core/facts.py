@@ -4,7 +4,7 @@ ours says otherwise and even where they make a node over-full.
 
 import numpy as np
 
-from services.placement.core import nominations
+from services.placement.core import dispatches, nominations
 from services.placement.core.book import (
     charge_strays,
     define,
@@ -20,6 +20,7 @@ from services.placement.core.ledger import ID_BYTES, IS_CHARGED, groups
 from services.placement.core.state import PlacementState
 from services.placement.core.todo import Work
 from services.placement.transitions import State
+from shared.events.binding import BindFailed
 from shared.events.ingest import (
     BudgetCovers,
     BudgetGone,
@@ -30,7 +31,7 @@ from shared.events.ingest import (
     SignatureDefined,
     SignatureRetired,
 )
-from shared.model.columns import I64, unpack
+from shared.model.columns import I64, pack, unpack
 
 GONE_REMEMBERED_MAX = 65_536
 """Deleted pods that a dispatch still on its way may name; older ones are past every journal's lag
@@ -186,6 +187,18 @@ def pods_gone(state: PlacementState, event: PodsGone) -> None:
         nominations.pods_left(state, fresh)
     let_go(state, ids, before)
     _remember_gone(state, fresh)
+
+
+def bind_failed(state: PlacementState, event: BindFailed) -> None:
+    """Binding may learn that a pod is gone before the world journal says so: facts that are on
+    their way then are older, and must not charge it again.
+    """
+    if event.reason == "gone":
+        nodes = unpack(event.nodes) if event.nodes else None
+        _rows, ids = dispatches.ours(state, unpack(event.ids), nodes)
+        pods_gone(state, PodsGone(pack(ids)))
+    else:
+        dispatches.bind_failed(state, event)
 
 
 def _remember_gone(state: PlacementState, fresh: list[int]) -> None:
