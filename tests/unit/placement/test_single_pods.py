@@ -63,6 +63,15 @@ def test_a_fact_beats_a_decision():
     assert pods_on == {where: 0, 3 - where: 1000}
 
 
+def test_a_fact_that_comes_after_binding_said_gone_charges_nothing():
+    shard = two_nodes().dispatch(1, 1)
+    (_pod, where), *_ = placed(shard.run())
+    shard.give(BindFailed(pack([1]), "gone", pack([where]))).assigned((1, 1, where))
+    assert shard.reload().run() == []
+    assert shard.state.table.requested[0].tolist() == [0, 0]
+    assert placed(shard.gone(1).dispatch(1, 1).run()) == []
+
+
 def test_facts_may_overfill_a_node_and_nothing_is_added_to_it():
     shard = Shard().nodes(1, node("a")).sig(1, spec(cpu=3_000))
     shard.assigned((1, 1, 1), (2, 1, 1)).dispatch(1, 3)
