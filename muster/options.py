@@ -39,7 +39,7 @@ def _check(service: str, options: dict[str, Any]) -> None:
         if service == CLUSTER:
             parse_sim_config(options)
         else:
-            importlib.import_module(f"services.{service}.core.config").parse_config(options)
+            importlib.import_module(f"services.{service}.core").parse_config(options)
     except ValueError as error:
         raise UsageFault(f"--set {error}") from error
 

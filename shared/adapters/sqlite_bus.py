@@ -193,6 +193,16 @@ class SqliteLog:
             )
         held.found(row[0], row[1])
 
+    def _unpack(self, held: _Journal, position: int, stored: bytes, size_bytes: int) -> bytes:
+        if size_bytes < 0:
+            return stored
+        try:
+            return bytes(cramjam.zstd.decompress(stored, size_bytes))
+        except cramjam.DecompressionError as error:
+            raise BusCorrupt(
+                f"{self.file.path}: journal {held.name}: position {position} is damaged ({error})"
+            ) from error
+
     def _read_rows(self, held: _Journal, start: int, limit_bytes: int) -> list[tuple[int, bytes]]:
         out: list[tuple[int, bytes]] = []
         total_bytes = 0
@@ -205,7 +215,7 @@ class SqliteLog:
             for position, size_bytes, stored in cursor:
                 if position != start + len(out):
                     break
-                payload = _unpack(stored, size_bytes)
+                payload = self._unpack(held, position, stored, size_bytes)
                 total_bytes += len(payload)
                 if out and total_bytes > limit_bytes:
                     return out
@@ -320,7 +330,3 @@ def _pack(payload: bytes) -> tuple[bytes, int]:
         if len(packed) < len(payload):
             return packed, len(payload)
     return payload, -1
-
-
-def _unpack(stored: bytes, size_bytes: int) -> bytes:
-    return stored if size_bytes < 0 else bytes(cramjam.zstd.decompress(stored, size_bytes))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.adapters.sqlite_bus import COMPRESS_ABOVE_BYTES, SqliteBus, SqliteLog
 from shared.adapters.sqlite_bus_file import FORMAT_VERSION
 from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, WrongPosition, journal_name
 
@@ -76,6 +76,22 @@ async def test_damage_inside_is_found_by_the_read_that_meets_it(damaged: Path):
 
     with pytest.raises(BusCorrupt, match=r"bus\.db"):
         await read_everything()
+
+
+async def test_damage_in_a_compressed_record_is_named(tmp_path: Path):
+    path = tmp_path / "bus.db"
+    log = SqliteLog(path)
+    await SqliteBus(log).append(JOURNAL, 0, bytes(COMPRESS_ABOVE_BYTES + 1))
+    log.close()
+    with sqlite3.connect(path) as connection:
+        (stored,) = connection.execute("SELECT payload FROM journal_1").fetchone()
+        assert len(stored) < COMPRESS_ABOVE_BYTES
+        connection.execute("UPDATE journal_1 SET payload=?", (b"\0" + stored[1:],))
+    connection.close()
+    log = SqliteLog(path, readonly=True)
+    with pytest.raises(BusCorrupt, match=r"bus\.db: journal ingest/0: position 0 is damaged"):
+        await SqliteBus(log).read(JOURNAL, 0)
+    log.close()
 
 
 async def test_a_missing_record_is_found(path: Path):
