@@ -38,6 +38,7 @@ FAULTS = (
     "kill",
     "takeover",
     "ghost",
+    "ghost-effect-again",
     "clock-jump",
     "torn-snapshot",
     "shard-killed-in-hold",

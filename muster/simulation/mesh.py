@@ -71,7 +71,7 @@ class SimMesh:
             SimClock(asyncio.get_running_loop(), self.log.rng.choice((0, 0, -700, 400))),
             store,
             lambda: make_core(journal, self.scenario.placements),
-            lambda: self._shell(journal, name),
+            lambda: self._shell(journal, process),
             self.scenario.config,
             self._policy(journal),
         )
@@ -84,13 +84,13 @@ class SimMesh:
         readers = readers_of(journal, self.scenario.placements)
         return replace(self.scenario.policy, readers=readers)
 
-    def _shell(self, journal: str, name: str) -> Shell:
+    def _shell(self, journal: str, process: Process) -> Shell:
         service = service_of(journal)
-        if service == "ingest":
-            return IngestShell(SimNetwork(self.wire, f"{journal}-{name}", self.epoch))
-        if service == "binding":
-            return BindingShell(SimNetwork(self.wire, f"{journal}-{name}", self.epoch))
-        return QuietShell()
+        if service not in ("ingest", "binding"):
+            return QuietShell()
+        network = SimNetwork(self.wire, process.name, process.epoch)
+        process.networks.append(network)
+        return IngestShell(network) if service == "ingest" else BindingShell(network)
 
     def owner_of(self, journal: str) -> Process | None:
         """The process that owns a journal now, ghosts apart."""

@@ -10,6 +10,7 @@ import msgspec
 from muster.checker.journals import decode_events
 from muster.simulation.mesh import SimMesh
 from muster.simulation.network import Way
+from muster.simulation.process import Process
 from muster.simulation.scenario import Crash, Jump, Mutation, Takeover
 from muster.simulation.worlds import BALLAST, make_node, make_spec
 from shared.adapters.sim_cluster import SimCluster, SimPod
@@ -132,8 +133,17 @@ class Nemesis:
             first.owner.ghost = True
             self.mesh.seen["ghost"] += 1
             self._loop.call_later(takeover.for_s, first.kill)
+            self._loop.call_later(0.05, self._haunt, first, takeover.for_s)
         self.mesh.seen["takeover"] += 1
         self.mesh.spawn(takeover.journal, name, eager=True)
+
+    def _haunt(self, process: Process, left_s: float) -> None:
+        """The ghost's effects run on: what it has without an answer is sent again and again."""
+        if self.healed or left_s <= 0 or process.owner is None:
+            return
+        for network in process.networks:
+            self.mesh.seen["ghost-effect-again"] += network.again()
+        self._loop.call_later(0.5, self._haunt, process, left_s - 0.5)
 
     def _jump(self, jump: Jump) -> None:
         process = self.mesh.owner_of(jump.journal)

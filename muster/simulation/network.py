@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -119,6 +119,7 @@ class SimNetwork:
         self.wire, self.sender, self.epoch = wire, sender, epoch
         self._loop = asyncio.get_running_loop()
         self._rtt_s = wire.rng.choice((0.001, 0.004, 0.01, 0.03))
+        self.open: dict[tuple[str, int], tuple[BindRequest, Post]] = {}
 
     async def identity(self) -> str:
         """See Cluster.identity."""
@@ -166,12 +167,31 @@ class SimNetwork:
             wire.target[request.uid] = request.node
             if post.way == Way.LATE:
                 wire.hunted.add(request.uid)
-        return await self._each(
+        pairs = list(zip(requests, posts, strict=True))
+        for request, post in pairs:
+            self.open[(request.uid, request.revision)] = (request, post)
+        answers = await self._each(
             [Way(post.way) for post in posts],
-            lambda rows: self._post([(requests[row], posts[row]) for row in rows]),
+            lambda rows: self._post([pairs[row] for row in rows]),
             PodRead(Answer.UNKNOWN),
             {Way.BUSY: PodRead(Answer.BUSY), Way.REFUSED: PodRead(Answer.REFUSED)},
         )
+        for request in requests:
+            self.open.pop((request.uid, request.revision), None)
+        return answers
+
+    def again(self) -> int:
+        """Everything that was sent and not answered arrives once more, a little later: what a
+        process does that wakes up after its successor has begun. Returns how much there is.
+        """
+        now_s = self._loop.time()
+        for request, post in list(self.open.values()):
+            twin = replace(post, sent_s=now_s, way=Way.LATE.value, landed_s=None, answer=None)
+            self.wire.posts.append(twin)
+            pair = (request, twin)
+            late_s = 0.2 + 2.5 * self.wire.rng.random()
+            self.wire.fly(late_s, lambda pair=pair: self._post([pair]))  # type: ignore[misc]
+        return len(self.open)
 
     async def _post(self, pairs: list[tuple[BindRequest, Post]]) -> list[PodRead]:
         wire = self.wire

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from muster.simulation.network import SimNetwork
 from muster.simulation.virtual_time import SimClock
 from shared.events.base import Event
 from shared.machine.core import Core
@@ -29,16 +30,28 @@ class SimCrash(BaseException):
 
 
 class SimOwner(Owner[Any]):
-    """The production owner, with one switch: a ghost ignores that it has lost its journal."""
+    """The production owner, with one switch: a ghost ignores that it has lost its journal.
+
+    It goes on appending, and what it had let out before goes on (the nemesis sends it again). What
+    only its void records demand stays inside, as rule 4 has it: an owner that shows such effects
+    reads the new owner's fence and binds again with the revision it finds, and nothing at the API
+    can tell it from the new one. That defect is planted as `position-not-checked`.
+    """
 
     ghost = False
+    lost = False
     cut_off = False
 
     async def _find_out(self, error: WrongPosition) -> None:
         if not self.ghost:
             await super()._find_out(error)
             return
+        self.lost = True
         self.folded.own.next = error.actual
+
+    def _start_effects(self) -> None:
+        if not self.lost:
+            super()._start_effects()
 
     async def _record(self, now_ms: int, received: tuple[Event, ...], events: list[Event]) -> None:
         try:
@@ -92,6 +105,7 @@ class Process:
         self.skips = 0
         self.owners: list[SimOwner] = []
         self.nonces = 0
+        self.networks: list[SimNetwork] = []
         self.member: Member | None = None
         self.task: asyncio.Task[None] | None = None
 
