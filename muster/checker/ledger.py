@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from muster.checker import victims
 from muster.checker.books import Ledger
-from muster.checker.fits import Load, full_for, why_not
+from muster.checker.fits import Load, device_room, full_for, why_not
 from muster.checker.journals import Journal, Step
 from shared.events.base import Event
 from shared.events.binding import BindFailed
@@ -165,6 +165,10 @@ def _check_room(
 ) -> None:
     load = ledger.loads.get(node, Load())
     reason = why_not(spec, where, load)
+    if reason == "gpu" and device_room(where, load) is None:
+        # Somebody else put a pod here and nobody said on which device: only ours can be judged,
+        # device by device.
+        return
     if reason is not None:
         rule = "no-over-commit" if full_for(spec, where, load) else "hard-constraints"
         ledger.blame(rule, step.position, f"pod {pod} on node {node} ({where.name}): {reason}")
