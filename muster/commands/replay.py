@@ -1,8 +1,10 @@
 """`muster replay`: fold a recorded run and decide every record of it again."""
 
 import asyncio
+import contextlib
 import json
 import time
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from muster.commands.story import rows_of
 from muster.faults import EXIT_FAILURE, UsageFault
 from muster.mesh import make_core
 from muster.recorded import Recorded, recorded
 from shared.replay.read_once import ReadOnceBus
-from shared.replay.replay import ReplayReport, replay
+from shared.replay.replay import UNUSABLE, ReplayReport, replay
+from shared.replay.story import StoryLine, story_of_divergence
 
 STARTS = ("start", "newest", "each")
 
@@ -26,18 +30,19 @@ def replay_run(
     if begin not in STARTS:
         raise UsageFault(f"--from {begin}: must be one of {', '.join(STARTS)}")
     began_s = time.perf_counter()
-    reports = asyncio.run(_replay(run, bus, placements, begin, journals))
+    reports, told = asyncio.run(_replay(run, bus, placements, begin, journals))
     seconds = time.perf_counter() - began_s
     if output == "json":
-        print(json.dumps({"seconds": round(seconds, 3), "journals": [*map(_plain, reports)]}))
+        plain = {"seconds": round(seconds, 3), "journals": [*map(_plain, reports)]}
+        print(json.dumps({**plain, "story": [*map(asdict, told)]}))
     else:
-        _show(reports, seconds)
+        _show(reports, told, seconds)
     return 0 if all(report.ok for report in reports) else EXIT_FAILURE
 
 
 async def _replay(
     run: Path, bus: str, placements: int, begin: str, journals: list[str]
-) -> list[ReplayReport]:
+) -> tuple[list[ReplayReport], list[StoryLine]]:
     async with recorded(run, bus, placements) as found:
         unknown = [name for name in journals if name not in found.journals]
         if unknown:
@@ -48,7 +53,18 @@ async def _replay(
             core = partial(make_core, journal, found.placements)
             starts = _starts(found, journal, begin)
             reports += [await replay(core, reader, found.store, start) for start in starts]
-        return reports
+        return reports, await _story(found, reader, reports)
+
+
+async def _story(found: Recorded, bus: ReadOnceBus, reports: list[ReplayReport]) -> list[StoryLine]:
+    """Of the first divergence, if there is one and the journals can be read that far."""
+    for report in reports:
+        if report.divergence is not None:
+            journal = report.journal
+            with contextlib.suppress(*UNUSABLE):
+                return await story_of_divergence(bus, found.journals, journal, report.divergence)
+            return []
+    return []
 
 
 def _starts(found: Recorded, journal: str, begin: str) -> list[int | None]:
@@ -72,7 +88,7 @@ def _plain(report: ReplayReport) -> dict[str, Any]:
     }
 
 
-def _show(reports: list[ReplayReport], seconds: float) -> None:
+def _show(reports: list[ReplayReport], told: list[StoryLine], seconds: float) -> None:
     console = Console()
     table = Table(box=None, pad_edge=False)
     for heading in ("journal", "from", "to", "records", "void", "events", "snapshots", ""):
@@ -86,4 +102,8 @@ def _show(reports: list[ReplayReport], seconds: float) -> None:
     for report in reports:
         for line in report.lines():
             console.print(line, soft_wrap=True, highlight=False, markup=False)
+    if told:
+        print("what the first one is about:")
+    for row in rows_of(told):
+        print("  ".join(["", *row]))
     console.print(f"replayed in {seconds:.1f} s", highlight=False)

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -21,18 +23,9 @@ def tell(name: str, run: Path, bus: str, placements: int, output: str) -> None:
     except NoSuchName as error:
         raise UsageFault(str(error)) from error
     if output == "json":
-        told = [
-            {"time_ms": line.time_ms, "journal": line.journal, "position": line.position}
-            | {"text": line.text}
-            for line in lines
-        ]
-        print(json.dumps(told))
+        print(json.dumps([asdict(line) for line in lines]))
         return
-    began_ms = lines[0].time_ms if lines else 0
-    rows = [
-        (f"+{(line.time_ms - began_ms) / 1000:.3f} s", f"{line.journal} {line.position}", line.text)
-        for line in lines
-    ]
+    rows = rows_of(lines)
     console = Console()
     if not console.is_terminal:
         print("\n".join("  ".join(row) for row in rows))
@@ -41,6 +34,15 @@ def tell(name: str, run: Path, bus: str, placements: int, output: str) -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
+
+
+def rows_of(lines: Sequence[StoryLine]) -> list[tuple[str, str, str]]:
+    """A story as it is shown: when after its beginning, where it is recorded, what happened."""
+    began_ms = lines[0].time_ms if lines else 0
+    return [
+        (f"+{(line.time_ms - began_ms) / 1000:.3f} s", f"{line.journal} {line.position}", line.text)
+        for line in lines
+    ]
 
 
 async def _lines(name: str, run: Path, bus: str, placements: int) -> list[StoryLine]:

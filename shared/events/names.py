@@ -4,6 +4,7 @@ For people reading journals (story, replay, explain); no service uses it.
 """
 
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 import msgspec
 
@@ -80,6 +81,13 @@ class Names:
         """A gang's key, or its number."""
         return self.gangs.get(gang, f"gang {gang}")
 
+    def subject(self, kind: str, number: int) -> Subject:
+        """The one pod, gang or node with this number."""
+        table = {"pod": self.pods, "gang": self.gangs, "node": self.nodes}[kind]
+        uids = {"pod": self.uids, "gang": self.gangs, "node": self.node_uids}[kind]
+        known = frozenset([uids[number]]) if number in uids else frozenset[str]()
+        return Subject(kind, table.get(number, str(number)), frozenset([number]), known)
+
     def find(self, words: str) -> Subject:
         """`pod/NAME`, `gang/NAME` or `node/NAME`, names with what stands before a `/` or without.
 
@@ -96,6 +104,37 @@ class Names:
         if not ids:
             raise NoSuchName(f"{words}: no {kind} of this name in the world journal")
         return Subject(kind, name, frozenset(ids), frozenset(uids[one] for one in ids))
+
+
+def differing(first: Event | None, second: Event | None, names: Names) -> Subject | None:
+    """The pod, gang or node for which two readings of one event differ; None when it names none.
+
+    Of a batch it is the first pod that another, or another node, stands for.
+    """
+    for event in (first, second):
+        ids = _numbers(event, "ids")
+        if ids:
+            other = second if event is first else first
+            own = [*zip_longest(ids, _numbers(event, "nodes"))]
+            others = [*zip_longest(_numbers(other, "ids"), _numbers(other, "nodes"))]
+            row = next((at for at in range(len(ids)) if own[at : at + 1] != others[at : at + 1]), 0)
+            return names.subject("pod", ids[row])
+        for kind in KINDS:
+            number = getattr(event, kind, 0)
+            if number:
+                return names.subject(kind, number)
+        ask = names.asks.get(getattr(event, "ask", 0), 0)
+        if ask:
+            return names.subject("pod", ask)
+    return None
+
+
+def _numbers(event: Event | None, name: str) -> list[int]:
+    column = getattr(event, name, b"")
+    if not isinstance(column, bytes) or len(column) % 8:
+        return []
+    numbers: list[int] = unpack(column).tolist()
+    return numbers
 
 
 def concerns(event: Event, subject: Subject, names: Names) -> bool:

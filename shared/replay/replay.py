@@ -24,6 +24,7 @@ from shared.ports.bus import Bus, BusCorrupt, CutAway, JournalName
 from shared.ports.snapshots import SnapshotStore
 
 Inputs = list[tuple[Consumed, list[tuple[int, Record]]]]
+SHOWN_CHARACTERS = 400  # of an event: the columns of a big batch would fill the screen
 UNUSABLE = (RecordUnreadable, JournalGap, CutAway, BusCorrupt)
 
 
@@ -40,8 +41,13 @@ class Divergence:
     failure: str = ""
 
     def __str__(self) -> str:
-        now = self.failure or self.decided
-        return f"event {self.index}: recorded {self.recorded}, decided now {now}"
+        now = self.failure or _shown(self.decided)
+        return f"event {self.index}: recorded {_shown(self.recorded)}, decided now {now}"
+
+
+def _shown(event: Event | None) -> str:
+    text = str(event)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
 @dataclass
@@ -67,7 +73,9 @@ class ReplayReport:
 
     def lines(self) -> list[str]:
         """The problems, one a line, with their positions."""
-        return [f"{self.journal} at {position}: {text}" for position, text in self.problems]
+        own = [(f"{self.journal} at {position}: ", text) for position, text in self.problems]
+        # What cannot be read says itself where it is.
+        return [text if text.startswith(where) else where + text for where, text in own]
 
 
 async def replay(

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from shared.events.describe import View, describe
-from shared.events.names import Names, Subject, concerns
+from shared.events.names import Names, Subject, concerns, differing
 from shared.machine.record import own_events, received_of
 from shared.model.ids import INGEST
 from shared.ports.bus import Bus
 from shared.replay.causal import causal
+from shared.replay.replay import Divergence
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,32 @@ async def story(bus: Bus, journals: Sequence[str], words: str) -> AsyncIterator[
 
 
 async def story_of(
-    bus: Bus, journals: Sequence[str], subject: Subject, names: Names
+    bus: Bus,
+    journals: Sequence[str],
+    subject: Subject,
+    names: Names,
+    last: tuple[str, int] | None = None,
 ) -> AsyncIterator[StoryLine]:
-    """The story of a subject that was found already."""
+    """The story of a subject that was found already; `last` is the record to end with, if any."""
     view = View(names, subject)
     async for journal, position, record in causal(bus, journals):
         for event in (*received_of(record), *own_events(record, journal)):
             names.learn(event)
             if concerns(event, subject, names):
                 yield StoryLine(record.time_ms, journal, position, describe(event, view))
+        if (journal, position) == last:
+            return
+
+
+async def story_of_divergence(
+    bus: Bus, journals: Sequence[str], journal: str, found: Divergence
+) -> list[StoryLine]:
+    """What had happened, up to where the journal's core decides differently now, to the pod, gang
+    or node for which it does; empty when the events name none. Raises as `story`.
+    """
+    names = await read_names(bus)
+    subject = differing(found.recorded, found.decided, names)
+    if subject is None:
+        return []
+    last = journal, found.position
+    return [line async for line in story_of(bus, journals, subject, names, last)]
