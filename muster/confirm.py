@@ -16,7 +16,6 @@ from shared.model.objects import CPU, Gang, Node, PodSpec
 
 GATED = "waiting for scheduling gates"
 NO_NODES = "no nodes available to schedule pods"
-GANG_WORDS = ("waiting for", "gang timed out")
 
 _MESSAGE = re.compile(r"0/(\d+) nodes are available: (.+?)\.(?: (?:preemption: .+))?")
 _STATIC = {

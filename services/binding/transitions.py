@@ -29,7 +29,6 @@ UNSENT = (Phase.WAITING, Phase.QUEUED, Phase.REPEAT)
 SENT = (Phase.QUEUED, Phase.ASKED, Phase.REPEAT, Phase.READ, Phase.READING)
 OPEN = (Phase.WAITING, *SENT, Phase.FENCE, Phase.FENCING)
 OUT = (Phase.ASKED, Phase.READING, Phase.FENCING)
-ENDS = (Phase.BOUND, Phase.GONE, Phase.FOREIGN, Phase.ABANDONED)
 
 TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     (Phase.IDLE, "reserved"): Phase.WAITING,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shared.framework.changes import ChangeLog, runs
-from shared.framework.devices import charge_devices, derive_columns, force_devices
+from shared.framework.devices import charge_devices, derive_columns
 from shared.framework.labels import LabelColumn
 from shared.framework.layout import (
     ALLOC,
@@ -146,11 +146,6 @@ class NodeTable:
             self._mark(np.array(changed, np.int64))
         if fresh:
             self._append(fresh)
-
-    def set_generations(self, ids: Iterable[int], generations: Iterable[int]) -> None:
-        """Continue counting where a dump of this table stood."""
-        for node_id, generation in zip(ids, generations, strict=True):
-            self.generation[self._rows[node_id]] = generation
 
     def remove_nodes(self, ids: Iterable[int]) -> None:
         """Forget nodes and everything charged to them; unknown ids are ignored."""
@@ -293,12 +288,6 @@ class NodeTable:
         known = rows >= 0
         self.charge(sig, rows[known], None if masks is None else masks[known], sign)
         return known
-
-    def devices_for_fact(self, sig: "Signature", row: int) -> int:
-        """Device mask to charge for a pod that is on the node already, its devices unknown."""
-        if not sig.gpu_count:
-            return 0
-        return force_devices(sig, self.gpu_free[row].tolist(), int(self.gpu_count[row]))
 
     def _charge_many(self, sig: "Signature", rows: I64, sign: int) -> None:
         # Picks come in runs of one node: a run costs as much as one pod.

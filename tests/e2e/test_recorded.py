@@ -3,6 +3,7 @@
 What cannot be used is one line or a position, the right exit code, and an unchanged file.
 """
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -136,7 +137,7 @@ def test_a_story_goes_from_seen_to_bound(run):
     lines = result.out.splitlines()
     assert lines[0].startswith("+0.000 s  ingest/0 ")
     assert any(f"bound default/{POD} on " in line for line in lines)
-    told = muster("story", f"pod/{POD}", run, "-o", "json").json()
+    told = json.loads(muster("story", f"pod/{POD}", run, "-o", "json").out)
     assert [one["text"] for one in told] == [line.split("  ", 2)[2] for line in lines]
 
 

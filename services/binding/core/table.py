@@ -241,10 +241,6 @@ class BindTable:
         self.ids[: self.used] = ids
         self._find_dense()
 
-    def pod_name(self, row: int) -> str:
-        """The name of a pod that may still need it."""
-        return self.names[self.chunks.item(row)].name_list()[self.places.item(row)]
-
     def runs(self, rows: I64) -> list[tuple[Chunk, list[int]]]:
         """Named rows as runs of one chunk with ascending places: what can be joined at once."""
         if not len(rows):
