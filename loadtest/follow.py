@@ -6,13 +6,22 @@ judged afterwards; it judges nothing itself.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 from shared.events.base import Event
 from shared.events.binding import Bound
 from shared.events.ingest import PodsAssigned, PodsGone, PodsPending
 from shared.events.observed import WatchAdvanced
-from shared.events.queueing import Dispatched, GangDispatched, GangWaits, Parked, Woken
+from shared.events.preemption import PreemptionClosed
+from shared.events.queueing import (
+    Dispatched,
+    GangDispatched,
+    GangWaits,
+    Parked,
+    PreemptAsked,
+    Woken,
+)
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import Record, own_events, received_of
@@ -20,7 +29,8 @@ from shared.model.columns import unpack
 from shared.ports.bus import Bus, BusUnavailable, JournalName
 
 LOOK_S = 0.05
-INGEST, QUEUEING, BINDING = "ingest/0", "queueing/0", "binding/0"
+INGEST = "ingest/0"
+TOLD_BY = (INGEST, "queueing/0", "preemption/0", "binding/0")
 
 
 class Follower:
@@ -42,6 +52,7 @@ class Follower:
         self.moved = 0
         self.revision = 0
         self._message: dict[int, bool] = {}
+        self._preempts: Counter[int] = Counter()
         self._members: dict[int, set[int]] = {}
         self._gang_waits: dict[int, bool] = {}
         self._cancels = [bus.watch(JournalName(name), 0, lambda: None) for name in journals]
@@ -78,7 +89,7 @@ class Follower:
             return
         self.acts_ms[name].append(now_ms)
         self.moved += bool(record.slices or record.received)
-        if name in (INGEST, QUEUEING, BINDING):
+        if name in TOLD_BY:
             for event in own_events(record, name):
                 self._learn(event, record.time_ms)
         if name == INGEST:
@@ -103,6 +114,10 @@ class Follower:
                 self._message.update(dict.fromkeys(unpack(event.ids).tolist(), True))
             case Dispatched() | Woken():
                 self._message.update(dict.fromkeys(unpack(event.ids).tolist(), False))
+            case PreemptAsked():
+                self._preempts[event.pod] += 1
+            case PreemptionClosed():
+                self._preempts[event.pod] -= 1
             case GangWaits():
                 self._gang_waits[event.gang] = bool(event.message)
             case GangDispatched():
@@ -127,9 +142,13 @@ class Follower:
         return len(self.flying())
 
     def waiting(self) -> list[int]:
-        """Those of them about which queueing last said why they wait."""
+        """Those of them about which queueing last said why they wait, and no preemption is open."""
         told = {pod for gang, waits in self._gang_waits.items() if waits for pod in self._of(gang)}
-        return [pod for pod in self.flying() if self._message.get(pod) or pod in told]
+        return [
+            pod
+            for pod in self.flying()
+            if (self._message.get(pod) or pod in told) and self._preempts[pod] <= 0
+        ]
 
     def _of(self, gang: int) -> set[int]:
         return self._members.get(gang, set())

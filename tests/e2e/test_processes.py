@@ -21,6 +21,7 @@ from shared.testing.kafka_server import (
     kafka_available,
     new_broker,
 )
+from tests.e2e.console import muster
 from tests.e2e.trial import Trial, now_ms
 from tests.tools import require_tool
 
@@ -62,15 +63,30 @@ async def many_in_flight(trial: Trial) -> None:
     )
 
 
-def show(trial: Trial) -> None:
-    print(f"\n{trial.table()}\n{trial.status()}")
+async def settle_and_show(trial: Trial) -> None:
+    try:
+        await trial.settle(SETTLE_S)
+    finally:
+        print(f"\n{trial.table()}\n{trial.status()}")
 
 
-async def test_three_shards_bind_a_flood_and_end_cleanly(broker, tmp_path):
+async def test_three_shards_bind_a_flood_end_cleanly_and_replay_from_the_broker(broker, tmp_path):
     world = "flood:pods=3000,rate=600,nodes=60"
     async with Trial(tmp_path / "shards", broker.bootstrap, world, placements=3) as trial:
         await trial.settle(SETTLE_S)
         assert len(trial.journals.bound) == 3_000
+        mesh = trial.mesh
+        told = ("--bus", mesh.bus, "--placements", "3", "--output", "json")
+        done = await asyncio.to_thread(
+            muster, "replay", mesh.folder / "run", *told, "--from", "each"
+        )
+        assert done.code == 0, done
+        replayed = done.json()["journals"]
+        assert {one["journal"] for one in replayed} == set(all_journals(3))
+        assert all(one["ok"] and one["stop"] > 0 for one in replayed)
+        assert any(one["start"] > 0 for one in replayed), "no replay began at a snapshot"
+        done = await asyncio.to_thread(muster, "story", "pod/flood-7", mesh.folder / "run", *told)
+        assert "bound default/flood-7 on " in done.json()[-2]["text"], done
 
 
 async def test_every_service_is_killed_five_times(broker, tmp_path):
@@ -81,8 +97,7 @@ async def test_every_service_is_killed_five_times(broker, tmp_path):
                 trial.kill(journal)
                 await asyncio.sleep(KILL_EVERY_S)
         last_ms = now_ms()
-        await trial.settle(SETTLE_S)
-        show(trial)
+        await settle_and_show(trial)
         seen_ms = sorted(trial.journals.seen_ms.values())
         assert seen_ms[-1] - seen_ms[0] >= 60_000
         assert sum(1 for ms in seen_ms if ms <= last_ms) >= 500 * (last_ms - seen_ms[0]) / 1000
@@ -112,8 +127,7 @@ async def test_a_stopped_owner_is_replaced_and_stands_by(broker, tmp_path):
         for journal in pair:
             trial.mesh.other(journal, "standby").until_said("serving")
         await asyncio.gather(*(stopped(trial, journal) for journal in pair))
-        await trial.settle(SETTLE_S)
-        show(trial)
+        await settle_and_show(trial)
         for journal in pair:
             assert trial.journals.voids(journal) >= 1, "the old owner wrote nothing when it woke"
 
@@ -144,8 +158,7 @@ async def test_two_owners_at_once_bind_every_pod_once(broker, tmp_path):
             trial.mesh.other(journal, "second", (*ZOMBIE, "forced"))
             trial.hurt(journal, "doubled")
         await asyncio.sleep(DOUBLED_S + 5)
-        await trial.settle(SETTLE_S)
-        show(trial)
+        await settle_and_show(trial)
         for journal in pair:
             assert trial.journals.owners[journal][:2] == [f"first-{journal}", f"second-{journal}"]
             assert trial.journals.voids(journal) >= 20, "the first did not go on"
@@ -170,5 +183,4 @@ async def test_the_broker_is_killed_and_comes_back(broker, tmp_path):
             await asyncio.to_thread(broker.kill)
             await asyncio.to_thread(broker.start)
             await asyncio.sleep(4)
-        await trial.settle(SETTLE_S)
-        show(trial)
+        await settle_and_show(trial)
