@@ -39,7 +39,7 @@ HEARTBEAT_MS = 1_000
 JUMP_MS_MAX = 2_000
 READ_BYTES_MAX = 256 << 10
 """Read from one journal in one turn; short turns keep the services of one process in step."""
-OFFERS_PER_TURN = 256
+OFFERS_PER_TURN = 1_024
 OFFERS_MAX = 4_096
 RECORD_FORMAT_VERSION = 1
 
