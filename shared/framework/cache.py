@@ -10,7 +10,7 @@ from shared.framework.layout import I16, I64
 from shared.framework.local import local_rows
 from shared.framework.scratch import OneNode
 from shared.framework.signature import Signature
-from shared.framework.static import Static
+from shared.framework.static import Static, static_of
 from shared.framework.table import NodeTable
 
 ENTRY_BYTES = 500  # what an entry costs beside its arrays
@@ -30,7 +30,7 @@ class Entry:
 
     def _renew(self, sig: Signature) -> None:
         table = self.table
-        self.static = Static(table, sig.spec)
+        self.static = static_of(table, sig.spec)
         self.static_version = table.static_version
         self.restarts = table.changes.restarts
         self.local = None
@@ -124,7 +124,7 @@ class RowCache:
 
 def fresh_row(table: NodeTable, sig: Signature) -> tuple[Static, I16]:
     """The same as a cache's row, computed and not kept."""
-    static = Static(table, sig.spec)
+    static = static_of(table, sig.spec)
     return static, local_rows(table, sig, static, None)
 
 

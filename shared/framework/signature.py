@@ -51,8 +51,12 @@ class Signature:
         self.amounts = self._amounts(table)
         self.gpu_milli, self.gpu_count = self._gpu()
         self.whole_devices = self.gpu_milli >= DEVICE_MILLI  # empty devices, not a share of one
-        self.checks = [check for plugin in COLUMN_FILTERS for check in plugin.checks(table, spec)]
         self.amount_checks = FIT.checks(table, spec)
+        self.checks = [
+            check
+            for plugin in COLUMN_FILTERS
+            for check in (self.amount_checks if plugin is FIT else plugin.checks(table, spec))
+        ]
         # Whether n pods change a node by n times one pod: no devices to choose, no ports.
         self.linear = self.gpu_count == 0 and not self.ports
         self.asked = False  # whether a kernel met it before; a hint for its cache, not state

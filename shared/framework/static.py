@@ -15,6 +15,8 @@ from shared.framework.profile import STATIC_FILTERS, STATIC_SCORES
 from shared.framework.table import NodeTable
 from shared.model.objects import PodSpec
 
+STATICS_MAX = 256
+
 
 class Static:
     """`ok`: nodes that pass, None = all. `class_of`: class of each row, None = one class only.
@@ -83,6 +85,28 @@ class Static:
         if self.class_of is None:
             return local + np.int16(terms[0])
         return local + np.array(terms, np.int16)[self.class_of]
+
+
+def static_of(table: NodeTable, spec: PodSpec) -> Static:
+    """The static part of a spec, made once for all specs that static plugins cannot tell apart and
+    kept as long as the nodes stay what they are. A trial's is not kept.
+    """
+    if table.parent is not None:
+        return Static(table, spec)
+    version = (table.static_version, table.changes.restarts)
+    if table.statics_of != version or len(table.statics) > STATICS_MAX:
+        table.statics_of, table.statics = version, {}
+    key = (
+        spec.node_selector,
+        spec.affinity_required,
+        spec.affinity_preferred,
+        spec.tolerations,
+        spec.gpu,
+    )
+    static = table.statics.get(key)
+    if static is None:
+        static = table.statics[key] = Static(table, spec)
+    return static
 
 
 def _passing(table: NodeTable, spec: PodSpec) -> Mask | None:

@@ -6,7 +6,7 @@ encoding of the moment. The table knows amounts, devices and ports; which pod ca
 its owner's business. Same nodes and same charges give the same table, in whatever order they came.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ from shared.model.objects import CPU, MEMORY, PODS, Node, Taint
 
 if TYPE_CHECKING:
     from shared.framework.signature import Signature
+    from shared.framework.static import Static
 
 TieKey = tuple[bytes, str]
 TaintClass = tuple[tuple[Taint, ...], bool]
@@ -65,6 +66,9 @@ class NodeTable:
         self.whole = True  # every node has some cpu and some memory
         self.static_version = 0  # rises when anything but amounts changes on any node
         self.parent: NodeTable | None = None
+        # Static parts of signatures by what static plugins look at; kept by static.static_of.
+        self.statics: dict[Hashable, Static] = {}
+        self.statics_of = (-1, -1)
         self.forked_at = 0  # of a trial: where its table's changes stood
         self._keys: list[TieKey] = []
         self._rows: dict[int, int] = {}
