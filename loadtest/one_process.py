@@ -80,7 +80,7 @@ async def play(case: Case, folder: Path) -> Run:
     serving = asyncio.create_task(mesh.serve(journals))
     clock = asyncio.get_running_loop().time
     try:
-        while len(mesh.owners()) < len(journals):
+        while len(mesh.owners()) < len(journals) or not _nodes_known(mesh):
             await _look(serving)
         gc.freeze()
         started_ms = time.time_ns() // 1_000_000
@@ -114,6 +114,14 @@ async def play(case: Case, folder: Path) -> Run:
 def _resident_mib() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
+def _nodes_known(mesh: Mesh) -> bool:
+    """Whether every service has consumed what ingest said of the nodes there are."""
+    ingest, *readers = mesh.owners()
+    end = ingest.folded.own.next
+    behind = any(owner.state.cursors["ingest/0"].next < end for owner in readers)
+    return bool(ingest.state.revision) and not ingest.offers and not behind
 
 
 async def _look(serving: asyncio.Task[None]) -> None:
