@@ -1,13 +1,18 @@
-"""Appends golden records for event types (or fields) that have none; never changes an old line."""
+"""Appends golden events for types that have none, and the golden record of a format that has none.
+
+Never changes an old line.
+"""
 
 import json
 
 import msgspec
 
 from muster.schemas import ROOT
+from shared.machine.record import FORMAT, Record, encode
 from shared.testing.examples import all_event_types, example
 
 PATH = ROOT / "golden" / "events-1.jsonl"
+RECORDS = ROOT / "golden" / "records.jsonl"
 
 
 def main() -> None:
@@ -20,6 +25,12 @@ def main() -> None:
             tag = kind.__struct_config__.tag
             lines.append(json.dumps({"of": of, "type": tag, "msgpack": packed}))
     PATH.write_text("\n".join(lines) + "\n")
+    kept = RECORDS.read_text().splitlines() if RECORDS.exists() else []
+    if FORMAT.decode() not in [json.loads(line)["format"] for line in kept]:
+        record = example(Record)
+        line = {"format": FORMAT.decode(), "payload": encode(record).hex()}
+        kept.append(json.dumps({**line, "means": msgspec.to_builtins(record)}))
+    RECORDS.write_text("\n".join(kept) + "\n")
 
 
 if __name__ == "__main__":

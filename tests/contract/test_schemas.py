@@ -9,7 +9,9 @@ import pytest
 from muster import diagrams
 from muster.schemas import ROOT, generate
 from shared.events import EVENTS, Observation
+from shared.machine.record import FORMAT, decode
 from shared.testing.examples import all_event_types, example
+from tests.contract.add_golden import RECORDS
 
 GOLDEN = Path(ROOT) / "golden" / "events-1.jsonl"
 
@@ -31,6 +33,19 @@ def test_golden_records_decode_for_ever(line):
     written = msgspec.msgpack.decode(bytes.fromhex(line["msgpack"]))
     for field, value in written.items():
         assert msgspec.json.encode(kept[field]) == msgspec.json.encode(value), field
+
+
+@pytest.mark.parametrize("line", RECORDS.read_text().splitlines())
+def test_whole_records_decode_for_ever(line):
+    golden = json.loads(line)
+    record = decode(bytes.fromhex(golden["payload"]), "ingest/0", 7)
+    kept = msgspec.json.decode(msgspec.json.encode(record))
+    assert {field: kept[field] for field in golden["means"]} == golden["means"]
+
+
+def test_the_format_in_use_has_a_golden_record():
+    formats = [json.loads(line)["format"] for line in RECORDS.read_text().splitlines()]
+    assert FORMAT.decode() in formats, "add it: python -m tests.contract.add_golden"
 
 
 def test_every_event_type_has_a_golden_record():
