@@ -122,6 +122,8 @@ class Follower:
                 self._gang_waits[event.gang] = bool(event.message)
             case GangDispatched():
                 self._gang_waits[event.gang] = False
+                for part in event.members:
+                    self._message.update(dict.fromkeys(unpack(part.ids).tolist(), False))
             case _:
                 pass
 
@@ -168,3 +170,8 @@ class Follower:
         acts_ms = self.acts_ms[journal]
         claim_ms = next((ms for ms in self.claims_ms[journal] if ms > after_ms), after_ms)
         return claim_ms, next((ms for ms in acts_ms if ms > claim_ms), claim_ms)
+
+    def acts(self, journal: str, after_ms: int) -> bool:
+        """Whether somebody has claimed a journal after a time, and recorded something since."""
+        claim_ms, act_ms = self.recovery(journal, after_ms)
+        return after_ms < claim_ms < act_ms

@@ -91,12 +91,18 @@ class Trial:
         """Note that something is done to a journal's owner now."""
         self.hurts.append(Hurt(what, journal, now_ms()))
 
-    def kill(self, journal: str) -> None:
-        """Kill -9 and start again under the same owner's name."""
-        child = self.mesh.services[journal]
-        self.hurt(journal, "kill -9")
-        child.kill()
-        child.start()
+    def kill(self, *journals: str) -> None:
+        """Kill -9 together, and start again under the same owners' names."""
+        for journal in journals:
+            self.hurt(journal, "kill -9")
+            self.mesh.services[journal].kill()
+        for journal in journals:
+            self.mesh.services[journal].start()
+
+    def acts_again(self, *journals: str) -> bool:
+        """Whether each of these has recorded something since it was last hurt."""
+        last_ms = {one.journal: one.at_ms for one in self.hurts}
+        return all(self.journals.acts(journal, last_ms[journal]) for journal in journals)
 
     async def until(self, holds: Callable[[], bool], limit_s: float, what: str) -> None:
         """Wait for something that the journals show; a process that has ended ends the wait."""
