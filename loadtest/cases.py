@@ -5,6 +5,7 @@ import resource
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,25 +50,22 @@ def _speed(run: Run) -> Figures:
     ]
 
 
-def identical() -> Figures:
-    """A backlog of 100,000 identical pods."""
-    return _speed(measure(_case(_flood(100_000))))
+ONE_PER_DISPATCH = {"queueing": {"max_batch": 1}}
+
+WORLDS: dict[str, Callable[[], Case]] = {
+    "identical": lambda: _case(_flood(100_000)),
+    "openb": lambda: _case(_flood(50_000, "openb")),
+    "single": lambda: _case(_flood(50_000, "openb"), config=ONE_PER_DISPATCH),
+    "distinct": lambda: _case(_flood(20_000, "distinct")),
+}
+"""Backlogs: identical pods; the trace's shapes in random order; the same, one pod per dispatch;
+every pod with a signature of its own.
+"""
 
 
-def openb() -> Figures:
-    """A backlog of 50,000 pods of the trace's shapes in random order."""
-    return _speed(measure(_case(_flood(50_000, "openb"))))
-
-
-def single() -> Figures:
-    """The same, one pod per dispatch."""
-    config = {"queueing": {"max_batch": 1}}
-    return _speed(measure(_case(_flood(50_000, "openb"), config=config)))
-
-
-def distinct() -> Figures:
-    """20,000 pods, each with a signature of its own."""
-    return _speed(measure(_case(_flood(20_000, "distinct"))))
+def speed(name: str) -> Figures:
+    """How fast one of the backlogs is bound."""
+    return _speed(measure(WORLDS[name]()))
 
 
 def latency() -> Figures:
@@ -100,13 +98,12 @@ def recovery() -> Figures:
 
 def replay_batches() -> Figures:
     """Re-decision of all journals of 100,000 identical pods."""
-    return _replay(_case(_flood(100_000)))
+    return _replay(WORLDS["identical"]())
 
 
 def replay_single() -> Figures:
     """Re-decision of all journals of 50,000 pods, one per dispatch."""
-    config = {"queueing": {"max_batch": 1}}
-    return _replay(_case(_flood(50_000, "openb"), config=config))
+    return _replay(WORLDS["single"]())
 
 
 def _replay(case: Case) -> Figures:
@@ -116,10 +113,10 @@ def _replay(case: Case) -> Figures:
 
 
 CASES: dict[str, Bench] = {
-    "identical": Bench(identical, {"speed": ("120,000", "300,000")}),
-    "openb": Bench(openb, {"speed": ("50,000", "120,000")}),
-    "single": Bench(single, {"speed": ("7,000", "16,000")}),
-    "distinct": Bench(distinct, {"speed": ("5,000", "11,000")}),
+    "identical": Bench(partial(speed, "identical"), {"speed": ("120,000", "300,000")}),
+    "openb": Bench(partial(speed, "openb"), {"speed": ("50,000", "120,000")}),
+    "single": Bench(partial(speed, "single"), {"speed": ("7,000", "16,000")}),
+    "distinct": Bench(partial(speed, "distinct"), {"speed": ("5,000", "11,000")}),
     "latency": Bench(latency, {"p99": ("8", "3")}),
     "memory": Bench(memory, {"peak": ("1,024", "400")}),
     "recovery": Bench(recovery, {"fold placement/0": ("10", "2"), "fold queueing/0": ("10", "2")}),
