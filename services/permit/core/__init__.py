@@ -13,15 +13,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from services.permit.core.config import Config, parse_config
 from services.permit.core.plan import make_plan
 from services.permit.core.state import (
     Attempt,
-    Config,
     Gate,
     Hold,
     PermitState,
     ShardWord,
-    parse_config,
 )
 from services.permit.transitions import Phase
 from shared.events.base import Configured, Event

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from services.permit.core.config import Config
 from services.permit.transitions import Phase, following
 from shared.machine.core import MachineState
 from shared.model.podset import PodSet
@@ -18,27 +19,6 @@ from shared.model.podset import PodSet
 Key = tuple[int, int]
 """(gang, attempt)"""
 Reasons = tuple[tuple[str, int], ...]
-
-
-class Config(Struct, frozen=True, forbid_unknown_fields=True):
-    """`plans_max`: tries to hold within one attempt. `step_pods_max`: members looked at in one
-    decide call, which bounds its time.
-    """
-
-    plans_max: int = 2
-    step_pods_max: int = 20_000
-
-
-def parse_config(options: dict[str, Any]) -> Config:
-    """Permit's options, checked. Raises ValueError naming the option and the rule."""
-    try:
-        config = msgspec.convert(options, Config)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"permit: {error}") from error
-    for name in Config.__struct_fields__:
-        if getattr(config, name) < 1:
-            raise ValueError(f"permit: {name} must be >= 1, is {getattr(config, name)}")
-    return config
 
 
 class ShardWord(Struct, array_like=True):

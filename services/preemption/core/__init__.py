@@ -14,13 +14,12 @@ from typing import Any
 
 from services.preemption.core import answers, facts
 from services.preemption.core.choice import Choice, choices, message
+from services.preemption.core.config import Config, parse_config
 from services.preemption.core.state import (
     LEFT,
     SUPERSEDED,
     Ask,
-    Config,
     PreemptionState,
-    parse_config,
 )
 from services.preemption.transitions import SEARCHING, Phase
 from shared.events.base import Configured, Event
