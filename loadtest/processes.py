@@ -94,6 +94,10 @@ class Child:
         return self._process.wait(STOP_S)
 
 
+SNAPSHOT_S = "3"
+"""Short, so that a replay of a short run can begin in its middle."""
+
+
 @dataclass
 class ProcessMesh:
     """A cluster that plays `world` and a process for each journal over one broker. `commands`
@@ -138,6 +142,7 @@ class ProcessMesh:
         words = ["serve", journal, "--bus", self.bus, "--cluster", self._address]
         words += ["--placements", str(self.placements), "--run-dir", str(self.folder / "run")]
         words += ["--owner", f"{owner}-{journal}", *self._sets()]
+        words += ["--snapshot-seconds", SNAPSHOT_S]
         return self._child(
             f"{journal}-{owner}", words, command or self.commands.get(journal, COMMAND)
         )

@@ -103,11 +103,19 @@ def serve(
     metrics_port: Annotated[
         int, typer.Option(min=0, max=65_535, help="Serve metrics here; 0 = none.")
     ] = 0,
+    snapshot_seconds: Annotated[
+        int, typer.Option(min=1, help="Time between snapshots of a journal.")
+    ] = 60,
 ) -> None:
     """Own some of the mesh's journals in this process, until it is told to stop."""
+    from muster.commands.serve import Serving
     from muster.commands.serve import serve as start
 
-    start(services, bus, cluster, placements, run_dir, owner, settings or [], metrics_port)
+    start(
+        Serving(services, bus, cluster, placements, run_dir, owner, settings or []),
+        metrics_port,
+        snapshot_seconds,
+    )
 
 
 @app.command()

@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from muster.addresses import BusAddress, parse_bus
@@ -17,6 +18,7 @@ from muster.runner import first_error
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.machine.reset import EpochBus, EpochStore, epochs, renamed
 from shared.machine.runtime import EpochOver
+from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import service_of
 from shared.ports.bus import Bus, split_journal
 from shared.ports.snapshots import SnapshotStore
@@ -27,32 +29,37 @@ EPOCH_POLL_S = 0.5
 _CONTROL = "epochs/0"
 
 
-def serve(
-    services: list[str],
-    bus: str,
-    cluster: str,
-    placements: int,
-    run_dir: Path,
-    owner: str | None,
-    settings: list[str],
-    metrics_port: int,
-) -> None:
+@dataclass(frozen=True)
+class Serving:
+    """Which journals, on which bus and cluster, with which settings; words of the command line."""
+
+    services: list[str]
+    bus: str
+    cluster: str
+    placements: int
+    run_dir: Path
+    owner: str | None
+    settings: list[str]
+
+
+def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
     """Own the journals until SIGTERM or SIGINT. Raises UsageFault, Fault, BusUnavailable."""
-    journals = chosen_journals(services, placements)
-    address = parse_bus(bus)
-    config = mesh_config(parse_settings(settings))
-    if any(service_of(name) in OUTSIDE for name in journals) and not cluster:
+    journals = chosen_journals(what.services, what.placements)
+    address = parse_bus(what.bus)
+    config = mesh_config(parse_settings(what.settings))
+    if any(service_of(name) in OUTSIDE for name in journals) and not what.cluster:
         raise UsageFault("--cluster: is required for ingest and binding")
-    if cluster:
-        parse_cluster("--cluster", cluster)
-    store = DirectorySnapshots(run_dir / SNAPSHOTS)
+    if what.cluster:
+        parse_cluster("--cluster", what.cluster)
+    store = DirectorySnapshots(what.run_dir / SNAPSHOTS)
     mesh = Mesh(
         bus_of=_not_open,
         store=store,
-        cluster=open_cluster(cluster),
-        placements=placements,
+        cluster=open_cluster(what.cluster),
+        placements=what.placements,
         config=config,
-        owner=owner or default_owner(),
+        policy=SnapshotPolicy(every_ms=1_000 * snapshot_seconds),
+        owner=what.owner or default_owner(),
     )
     with asyncio.Runner(loop_factory=loop_factory()) as loop:
         while loop.run(_until_told(mesh, store, address, journals, metrics_port)):

@@ -9,8 +9,9 @@ import json
 import logging
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +23,7 @@ from shared.testing.kafka_server import (
     kafka_available,
     new_broker,
 )
-from tests.e2e.console import muster
+from tests.e2e.console import OTHER_MACHINES, Ran, muster
 from tests.e2e.trial import Trial, now_ms
 from tests.tools import require_tool
 
@@ -71,6 +72,11 @@ async def settle_and_show(trial: Trial) -> None:
         print(f"\n{trial.table()}\n{trial.status()}")
 
 
+def replayed_in(run: Path, told: Sequence[str], environ: Mapping[str, str]) -> Ran:
+    """Replay from the start and from every snapshot, in another environment."""
+    return muster("replay", run, *told, "--from", "each", **environ)
+
+
 async def test_three_shards_bind_a_flood_end_cleanly_and_replay_from_the_broker(broker, tmp_path):
     world = "flood:pods=3000,rate=600,nodes=60"
     async with Trial(tmp_path / "shards", broker.bootstrap, world, placements=3) as trial:
@@ -78,11 +84,13 @@ async def test_three_shards_bind_a_flood_end_cleanly_and_replay_from_the_broker(
         assert len(trial.journals.bound) == 3_000
         mesh = trial.mesh
         told = ("--bus", mesh.bus, "--placements", "3", "--output", "json")
-        done = await asyncio.to_thread(muster, "replay", mesh.folder / "run", *told)
-        assert done.code == 0, done
-        replayed = done.json()["journals"]
-        assert {one["journal"] for one in replayed} == set(all_journals(3))
-        assert all(one["ok"] and one["stop"] > 0 for one in replayed)
+        for environ in OTHER_MACHINES:
+            done = await asyncio.to_thread(replayed_in, mesh.folder / "run", told, environ)
+            assert done.code == 0, done
+            replayed = done.json()["journals"]
+            assert {one["journal"] for one in replayed} == set(all_journals(3))
+            assert all(one["ok"] and one["stop"] > 0 for one in replayed)
+            assert any(one["start"] > 0 for one in replayed), "no snapshot to begin from"
         done = await asyncio.to_thread(muster, "story", "pod/flood-7", mesh.folder / "run", *told)
         assert any("bound default/flood-7 on " in line["text"] for line in json.loads(done.out))
 

@@ -16,7 +16,7 @@ from muster.commands.replay import replay_run
 from muster.mesh import all_journals
 from shared.machine.record import decode
 from shared.plugins.node_resources_fit import LeastAllocated
-from tests.e2e.console import ROOT, complaint, muster
+from tests.e2e.console import OTHER_MACHINES, ROOT, complaint, muster
 
 POD = "web-1"
 JOURNALS = all_journals(1)
@@ -70,6 +70,13 @@ def test_a_run_replays_identically(run, begin):
     assert sum(one["snapshots"] for one in journals) > 0
     if begin == "each":
         assert any(one["start"] > 0 for one in journals)
+
+
+@pytest.mark.parametrize("environ", OTHER_MACHINES, ids=str)
+def test_other_hash_seeds_and_processors_replay_the_same(run, environ):
+    result = muster("replay", run, "--from", "each", "-o", "json", **environ)
+    assert result.code == 0, result
+    assert all(one["ok"] for one in result.json()["journals"])
 
 
 def test_a_replay_is_plain_text_when_piped(run):
