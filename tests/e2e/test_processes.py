@@ -23,7 +23,7 @@ from shared.testing.kafka_server import (
     kafka_available,
     new_broker,
 )
-from tests.e2e.console import OTHER_MACHINES, Ran, muster
+from tests.e2e.console import OTHER_MACHINES, ROOT, Ran, muster
 from tests.e2e.trial import Trial, now_ms
 from tests.tools import require_tool
 
@@ -74,7 +74,7 @@ async def settle_and_show(trial: Trial) -> None:
 
 def replayed_in(run: Path, told: Sequence[str], environ: Mapping[str, str]) -> Ran:
     """Replay from the start and from every snapshot, in another environment."""
-    return muster("replay", run, *told, "--from", "each", **environ)
+    return muster("replay", run, *told, "--from", "each", cwd=ROOT, **environ)
 
 
 async def test_three_shards_bind_a_flood_end_cleanly_and_replay_from_the_broker(broker, tmp_path):
