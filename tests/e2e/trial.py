@@ -66,6 +66,7 @@ class Trial:
         )
         self.bus = KafkaBus(settings_of_one, partitions(placements))
         self.hurts: list[Hurt] = []
+        self.happened: list[Happened] = []
 
     async def __aenter__(self) -> Self:
         try:
@@ -165,8 +166,8 @@ class Trial:
         return [*self.mesh.services.values(), *self.mesh.others]
 
     def _judge(self) -> Report:
-        happened = read_history(self.mesh.history)
-        seen = [one for one in happened if one.revision <= self.journals.revision]
+        self.happened = read_history(self.mesh.history)
+        seen = [one for one in self.happened if one.revision <= self.journals.revision]
         history = history_of(self.world, seen)
         names = {name: name for name in all_journals(self.placements)}
         report = check(self.journals.records, names, self.placements, history, is_at_rest=True)
