@@ -7,7 +7,13 @@ from muster.checker.journals import Journal, Problem, Step
 from shared.events.base import Event
 from shared.events.binding import Evicted, EvictionFailed, EvictionsAsked
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsGone
-from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationLost
+from shared.events.placement import (
+    Candidate,
+    CandidatesFound,
+    Nominated,
+    NominationLost,
+    NominationReady,
+)
 from shared.events.preemption import (
     DryRunAsked,
     EvictAsked,
@@ -72,8 +78,9 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
         case BudgetGone():
             books.allowed.pop(event.budget, None)
         case PodsGone():
-            pods = unpack(event.ids).tolist()
-            books.gone.update(pods)
+            for pod in unpack(event.ids).tolist():
+                books.gone.add(pod)
+                books.evicting.pop(pod, None)
         case CandidatesFound():
             ask = books.asks.get(event.ask)
             if ask is not None and not ask.closed:
@@ -82,7 +89,8 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
             ask = books.asks.get(event.ask)
             if ask is not None:
                 ask.nominated = frozenset(unpack(event.victims).tolist())
-        case NominationLost():
+        case NominationLost() | NominationReady():
+            # Given up, or all of them have left: a shard refuses whoever names those again.
             _free(books, event.ask)
         case _:
             pass
