@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from loadtest import journals_at_rest
+from loadtest import journals_at_rest, kafka
 from loadtest.one_process import Case, Run, measure
 from shared.adapters.worlds.flood import Flood, flood_world
 from shared.adapters.worlds.settings import data_root
@@ -112,6 +112,18 @@ def _replay(case: Case) -> Figures:
     return [figure("re-decided", pods / seconds, "pods/s", not equal)]
 
 
+def _over_kafka(case: kafka.Case) -> Figures:
+    run = kafka.measure(case)
+    return [figure("speed", run.pods_per_s, "pods/s", run.is_void)]
+
+
+def kafka_latency() -> Figures:
+    """1,000 pods/s for 60 s through six processes, from the intended arrival to the outcome."""
+    run = kafka.measure(kafka.LATENCY)
+    parts = (("p50", 0.50), ("p99", 0.99))
+    return [figure(name, run.timing.percentile_ms(p), "ms", run.is_void) for name, p in parts]
+
+
 CASES: dict[str, Bench] = {
     "identical": Bench(partial(speed, "identical"), {"speed": ("120,000", "300,000")}),
     "openb": Bench(partial(speed, "openb"), {"speed": ("50,000", "120,000")}),
@@ -122,4 +134,9 @@ CASES: dict[str, Bench] = {
     "recovery": Bench(recovery, {"fold placement/0": ("10", "2"), "fold queueing/0": ("10", "2")}),
     "replay-batches": Bench(replay_batches, {"re-decided": ("200,000", "1,000,000")}),
     "replay-single": Bench(replay_single, {"re-decided": ("15,000", "40,000")}),
+    "kafka-identical": Bench(
+        partial(_over_kafka, kafka.IDENTICAL), {"speed": ("60,000", "200,000")}
+    ),
+    "kafka-openb": Bench(partial(_over_kafka, kafka.OPENB), {"speed": ("30,000", "90,000")}),
+    "kafka-latency": Bench(kafka_latency, {"p50": ("30", "12"), "p99": ("120", "40")}),
 }

@@ -24,10 +24,15 @@ from shared.machine.core import Core
 from shared.machine.member import Member
 from shared.machine.runtime import Host, Owner, QuietShell, Shell
 from shared.machine.snapshots import SnapshotPolicy
-from shared.model.ids import placement
+from shared.model.ids import placement, service_of
 from shared.ports.bus import Bus, JournalName
 from shared.ports.cluster import Cluster
 from shared.ports.snapshots import SnapshotStore
+
+PATIENCE_MS = {"permit": 20, "preemption": 20}
+"""Services that follow every pod and decide about few: a record per glance would be a third of all
+records, and work for whoever reads them.
+"""
 
 
 class WallClock:
@@ -97,7 +102,9 @@ class Mesh:
         def make_owner() -> Owner[Any]:
             core = make_core(journal, self.placements)
             shell = self._shell(journal)
-            return Owner(core, bus, self.store, host, shell, self.config, policy, self.epoch)
+            owner = Owner(core, bus, self.store, host, shell, self.config, policy, self.epoch)
+            owner.patience_ms = PATIENCE_MS.get(service_of(journal), 0)
+            return owner
 
         return Member(JournalName(journal), bus, host, make_owner)
 

@@ -157,6 +157,9 @@ class Owner(Generic[S]):
         self._wall_skew_ms = 0
         self._appended_ms = 0
         self._note: SnapshotNote | None = None
+        self.patience_ms = 0
+        """How long to let inputs gather after a turn that consumed and decided nothing."""
+        self._was_idle = False
 
     @property
     def state(self) -> S:
@@ -222,6 +225,8 @@ class Owner(Generic[S]):
         try:
             while True:
                 await self._rest()
+                if self._was_idle and self.patience_ms:
+                    await asyncio.sleep(self.patience_ms / 1000)
                 await self._turn()
         except (AssertionError, LookupError, ValueError):
             await self._assert_ours()
@@ -287,6 +292,7 @@ class Owner(Generic[S]):
         probe(CrashPoint.AFTER_DECIDE)
         self.stats.steps += 1
         self.stats.inputs += count
+        self._was_idle = count > 0 and not events and not received
         beat = now_ms - self._appended_ms >= HEARTBEAT_MS
         if count or events or received or beat or self._note:
             await self._record(now_ms, received, events)
