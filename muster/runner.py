@@ -105,7 +105,8 @@ class Runner:
                 await tally.catch_up()
                 final = self.final(tally)
                 verdict = confirm(final)
-                done = not verdict.problems and not self._open_gates(tally)
+                all_came = self.cluster.arrived
+                done = all_came and not verdict.problems and not self._open_gates(tally)
                 if done or late:
                     return Outcome(done, tally, final, verdict, progress)
                 quiet_s = clock()
