@@ -102,9 +102,10 @@ class Mesh:
         def make_owner() -> Owner[Any]:
             core = make_core(journal, self.placements)
             shell = self._shell(journal)
-            owner = Owner(core, bus, self.store, host, shell, self.config, policy, self.epoch)
-            owner.patience_ms = PATIENCE_MS.get(service_of(journal), 0)
-            return owner
+            patience_ms = PATIENCE_MS.get(service_of(journal), 0)
+            return Owner(
+                core, bus, self.store, host, shell, self.config, policy, self.epoch, patience_ms
+            )
 
         return Member(JournalName(journal), bus, host, make_owner)
 

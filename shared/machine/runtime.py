@@ -138,8 +138,11 @@ class Owner(Generic[S]):
         config: dict[str, Any],
         policy: SnapshotPolicy | None = None,
         epoch: int = 1,
+        patience_ms: int = 0,
     ) -> None:
-        """Nothing happens before `claim`."""
+        """Nothing happens before `claim`. `patience_ms` is how long inputs may gather after a turn
+        that consumed and decided nothing.
+        """
         self.core, self.bus, self.host, self.shell = core, bus, host, shell
         self.journal = JournalName(core.journal)
         self.stats = Stats()
@@ -157,8 +160,7 @@ class Owner(Generic[S]):
         self._wall_skew_ms = 0
         self._appended_ms = 0
         self._note: SnapshotNote | None = None
-        self.patience_ms = 0
-        """How long to let inputs gather after a turn that consumed and decided nothing."""
+        self._patience_ms = patience_ms
         self._was_idle = False
 
     @property
@@ -225,8 +227,8 @@ class Owner(Generic[S]):
         try:
             while True:
                 await self._rest()
-                if self._was_idle and self.patience_ms:
-                    await asyncio.sleep(self.patience_ms / 1000)
+                if self._was_idle and self._patience_ms:
+                    await asyncio.sleep(self._patience_ms / 1000)
                 await self._turn()
         except (AssertionError, LookupError, ValueError):
             await self._assert_ours()

@@ -1,5 +1,7 @@
 """One owner, two owners, and what readers make of both."""
 
+import asyncio
+
 import pytest
 
 from shared.adapters.memory_bus import MemoryBus, MemoryLog
@@ -221,3 +223,37 @@ async def test_a_claim_of_an_older_epoch_is_never_in_force(bus, store):
     await turn(new, 1)
     folded: Folded = (await fold(ToyIngest(), bus, store))[0]
     assert folded.state.total == 1
+
+
+class ToyFollower(ToyQueueing):
+    """Follows and decides nothing."""
+
+    def decide(self, state):
+        yield from ()
+
+
+async def consumed(follower, count):
+    """Wait until the follower has applied so many inputs."""
+    async with asyncio.timeout(10):
+        while len(follower.state.todo) < count:  # noqa: ASYNC110 (a turn tells nobody)
+            await asyncio.sleep(0.002)
+
+
+@pytest.mark.parametrize(("patience_ms", "records"), [(0, 3), (1_000, 2)])
+async def test_a_patient_owner_gathers_what_it_only_follows(bus, store, patience_ms, records):
+    source = owner(ToyIngest(), bus, store)
+    await source.claim()
+    follower = owner(ToyFollower(), bus, store, patience_ms=patience_ms)
+    await follower.claim()
+    running = asyncio.create_task(follower.run())
+    for revision in (1, 2, 3):
+        await turn(source, revision)
+        if revision == 1 or not patience_ms:
+            await consumed(follower, revision)
+        else:
+            await asyncio.sleep(0.05)  # time enough for an owner without patience
+    await consumed(follower, 3)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert follower.state.todo == [1, 2, 3]
+    assert len(await bus.read(JournalName("queueing/0"), 1)) == records

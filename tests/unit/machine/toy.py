@@ -124,7 +124,8 @@ def owner(
     host = Host(clock or HandClock(), name, lambda: name, inline)
     shell = options.get("shell") or ListShell()
     policy = options.get("policy", SnapshotPolicy())
-    return Owner(core, bus, store, host, shell, {}, policy, options.get("epoch", 1))
+    epoch, patience_ms = options.get("epoch", 1), options.get("patience_ms", 0)
+    return Owner(core, bus, store, host, shell, {}, policy, epoch, patience_ms)
 
 
 async def turn(member: Owner[ToyState], *revisions: int) -> None:
