@@ -4,14 +4,16 @@ Follows kube-scheduler's Filter plugins (NodeUnschedulable, TaintToleration, Nod
 NodePorts, NodeResourcesFit) and the per-device GPU rule; knows nothing of scores.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from shared.model.objects import (
     NO_EXECUTE,
     NO_SCHEDULE,
     PODS,
     UNSCHEDULABLE_TAINT,
+    GpuRequest,
     HostPort,
     Node,
     PodSpec,
@@ -130,6 +132,19 @@ def device_room(node: Node, load: Load) -> list[int] | None:
                     return None
                 free[device] -= spec.gpu.milli
     return free
+
+
+def all_fit(wanted: Sequence[GpuRequest], free: Sequence[int]) -> bool:
+    """Whether there is any way to give all of them their devices (milli free by device)."""
+    if not wanted:
+        return True
+    first, rest = wanted[0], wanted[1:]
+    roomy = [device for device, milli in enumerate(free) if milli >= first.milli]
+    for chosen in combinations(roomy, first.count):
+        left = [milli - first.milli * (device in chosen) for device, milli in enumerate(free)]
+        if all_fit(rest, left):
+            return True
+    return False
 
 
 def _clash(a: HostPort, b: HostPort) -> bool:

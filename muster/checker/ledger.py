@@ -7,8 +7,8 @@ decision that does not fit into the books at that point is a violation, whatever
 from collections.abc import Iterator
 
 from muster.checker import victims
-from muster.checker.books import Ledger
-from muster.checker.fits import Load, device_room, full_for, why_not
+from muster.checker.books import Ledger, Nomination
+from muster.checker.fits import Load, all_fit, device_room, full_for, why_not
 from muster.checker.journals import Journal, Step
 from shared.events.base import Event
 from shared.events.binding import BindFailed
@@ -154,14 +154,14 @@ def _reserve(ledger: Ledger, step: Step, rows: Iterator[tuple[int, int, int, int
         if where is None:
             ledger.blame("own-nodes", step.position, f"pod {pod} on node {node}, not of this shard")
             continue
-        _check_room(ledger, step, pod, spec, node, where)
+        _check_room(ledger, step, pod, spec, node, where, mask)
         _check_devices(ledger, step, pod, spec, node, mask)
         ledger.put(pod, spec, node, mask)
         ledger.nominations.pop(pod, None)
 
 
 def _check_room(
-    ledger: Ledger, step: Step, pod: int, spec: PodSpec, node: int, where: Node
+    ledger: Ledger, step: Step, pod: int, spec: PodSpec, node: int, where: Node, mask: int
 ) -> None:
     load = ledger.loads.get(node, Load())
     reason = why_not(spec, where, load)
@@ -173,13 +173,40 @@ def _check_room(
         rule = "no-over-commit" if full_for(spec, where, load) else "hard-constraints"
         ledger.blame(rule, step.position, f"pod {pod} on node {node} ({where.name}): {reason}")
         return
-    crowded = load
-    for nomination in ledger.nominations.values():
-        other = nomination.spec
-        if nomination.node == node and nomination.pod != pod and other.priority >= spec.priority:
-            # The space is that of its victims, who leave: it is not wanted on top of theirs.
-            crowded = crowded.without(nomination.victims).plus(-nomination.pod, other)
-    reason = why_not(spec, where, crowded) if crowded is not load else None
+    nominees = [
+        one
+        for one in ledger.nominations.values()
+        if one.node == node and one.pod != pod and one.spec.priority >= spec.priority
+    ]
+    if nominees:
+        _check_nominated(ledger, step, pod, spec, node, mask, nominees)
+
+
+def _check_nominated(
+    ledger: Ledger,
+    step: Step,
+    pod: int,
+    spec: PodSpec,
+    node: int,
+    mask: int,
+    nominees: list[Nomination],
+) -> None:
+    """The pod leaves room for those nominated here before it."""
+    where, load = ledger.nodes[node], ledger.loads.get(node, Load())
+    # The space is that of their victims, who leave: it is not wanted on top of theirs.
+    crowded = load.without(victim for one in nominees for victim in one.victims)
+    before = device_room(where, crowded)
+    after = device_room(where, crowded.plus(pod, spec, mask))
+    for one in nominees:
+        crowded = crowded.plus(-one.pod, one.spec)
+    reason = why_not(spec, where, crowded)
+    if reason == "gpu" or (reason is None and spec.gpu is not None):
+        # Device by device, and only what this pod took: pods of higher priority may have taken
+        # nominated devices already.
+        if before is None or after is None:
+            return
+        gpus = [one.spec.gpu for one in nominees if one.spec.gpu is not None]
+        reason = "gpu" if all_fit(gpus, before) and not all_fit(gpus, after) else None
     if reason is not None:
         ledger.blame(
             "nominated-space", step.position, f"pod {pod} on node {node} takes it: {reason}"

@@ -108,6 +108,7 @@ def reserved(state: PlacementState, event: Reserved) -> None:
     if state.nominated:
         for pod in ids.tolist():
             nominations.drop_of_pod(state, pod)
+        nominations.pods_came(state, nodes)
 
 
 def _reserved_one(state: PlacementState, event: Reserved, pod: int, node: int) -> None:
@@ -122,6 +123,7 @@ def _reserved_one(state: PlacementState, event: Reserved, pod: int, node: int) -
         assert free[column] >= 0.0, over_story(state, at)
     if state.nominated:
         nominations.drop_of_pod(state, pod)
+        nominations.pods_came(state, np.array([node], np.int64))
 
 
 def assert_not_over(state: PlacementState, sig: int, rows: I64) -> None:

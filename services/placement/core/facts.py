@@ -126,6 +126,7 @@ def pods_assigned(state: PlacementState, event: PodsAssigned) -> None:
     if state.nominated:
         for pod in ids.tolist():
             nominations.drop_of_pod(state, pod)
+        nominations.pods_came(state, nodes)
 
 
 def _assigned_as_reserved(state: PlacementState, event: PodsAssigned) -> bool:

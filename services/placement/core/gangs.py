@@ -148,6 +148,7 @@ def _hold(state: PlacementState, event: GangHeld) -> None:
     if state.nominated:
         for pod in ids.tolist():
             nominations.drop_of_pod(state, pod)
+        nominations.pods_came(state, nodes)
 
 
 def committed(state: PlacementState, event: GangCommitted) -> None:

@@ -15,7 +15,7 @@ from shared.framework.layout import Held
 from shared.framework.scratch import OneNode
 from shared.framework.signature import Signature
 from shared.framework.static import Static
-from shared.model.columns import pack, unpack
+from shared.model.columns import I64, pack, unpack
 
 NODE_GONE = "the nominated node is gone"
 SPACE_LOST = "the nominated space is taken"
@@ -75,6 +75,21 @@ def nominate(state: PlacementState, ask: int, pod: int, sig: int, node: int, pac
     _fits, mask = room_for(state, pod, sig, node, set(victims))
     state.nominations[ask] = Nomination(ask, pod, sig, node, mask, victims)
     state.nominated[pod] = ask
+
+
+def pods_came(state: PlacementState, nodes: I64) -> None:
+    """Pods of higher priority, or facts, may have taken nominated devices: a nomination that still
+    has room keeps it on others.
+    """
+    on = [one for one in state.nominations.values() if one.mask and not one.lost]
+    if not on:
+        return
+    crowded = set(nodes.tolist())
+    for one in sorted(on, key=lambda one: one.ask):
+        if one.node in crowded:
+            fits, mask = room_for(state, one.pod, one.sig, one.node, set(one.victims))
+            if fits:
+                one.mask = mask
 
 
 def drop(state: PlacementState, ask: int) -> None:

@@ -13,6 +13,7 @@ from shared.events.placement import (
     NominationReady,
     NominationStale,
     Refused,
+    Reserved,
 )
 from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked, NominationCleared
 from shared.model.columns import pack, unpack
@@ -195,3 +196,20 @@ def test_two_nominations_share_a_node_but_no_victims():
     (event,) = nominate(shard, found, MID)
     assert isinstance(event, Nominated)
     assert not dry_run(shard, MID, pod=97, ask=3).candidates
+
+
+def test_a_nomination_moves_to_another_device_when_a_higher_pod_takes_its_own():
+    whole, share, more = 10, 11, 12
+    shard = Shard().nodes(1, node("n1", cpu=64_000, gpu_model="T4", gpu_count=2))
+    shard.sig(LOW, spec(gpu=(1000, 1))).sig(whole, spec(gpu=(1000, 1), priority=10))
+    shard.sig(share, spec(gpu=(230, 1), priority=20)).sig(more, spec(gpu=(650, 1), priority=10))
+    shard.assigned((1, LOW, 1), (2, share, 1))
+    nominate(shard, dry_run(shard, whole), whole)
+    shard.gone(1, 2).run()
+    assert placed(shard.dispatch(share, 50).run()) == [(50, 1)]  # on the nominated device
+    (moved,) = shard.reload().state.nominations.values()
+    assert moved.mask == 0b10
+    (kept,) = shard.dispatch(more, 51).run()
+    assert isinstance(kept, Reserved)
+    assert unpack(kept.devices).tolist() == [0b01]
+    assert placed(shard.dispatch(whole, 99, urgent=True).run()) == [(99, 1)]
