@@ -1,44 +1,29 @@
 #!/usr/bin/env bash
-# Installs the real servers that integration tests and benches use: a Kafka broker, as Maven
-# artifacts, into .servers/kafka (MUSTER_SERVERS names another folder). Does nothing when they are
-# there already. Starts nothing.
+# Installs the real servers that integration tests and benches use into .servers (MUSTER_SERVERS
+# names another folder): a Kafka broker, etcd, the Kubernetes servers with kubectl, and KWOK.
+# Does nothing for those that are there already. Starts nothing.
+#
+# Usage: install.sh [kafka | etcd | kubernetes | kwok]...     (all without a name)
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-servers="${MUSTER_SERVERS:-$here/../../.servers}"
-pom="$here/kafka/pom.xml"
-target="$servers/kafka"
+parts=("$@")
+[ "${#parts[@]}" -gt 0 ] || parts=(kafka etcd kubernetes kwok)
 
-# The stamp holds the pom, so a changed version installs anew.
-if cmp -s "$pom" "$target/installed.xml"; then
-  echo "Kafka is installed in .servers/kafka (or MUSTER_SERVERS)"
-  exit 0
-fi
-
-missing=()
-command -v java >/dev/null || missing+=("java (17 or newer; Debian: apt-get install openjdk-17-jre-headless)")
-command -v mvn >/dev/null || missing+=("mvn (Debian: apt-get install maven)")
-if [ "${#missing[@]}" -gt 0 ]; then
-  printf 'missing: %s\n' "${missing[@]}" >&2
+# Every part is tried, so that a machine without Java still gets the others, and the other way
+# round; one that failed has said why.
+failed=()
+for part in "${parts[@]}"; do
+  case "$part" in
+  kafka) bash "$here/install-kafka.sh" || failed+=("$part") ;;
+  etcd | kubernetes | kwok) bash "$here/install-go.sh" "$part" || failed+=("$part") ;;
+  *)
+    echo "there is no '$part'; there are: kafka etcd kubernetes kwok" >&2
+    exit 2
+    ;;
+  esac
+done
+if [ "${#failed[@]}" -gt 0 ]; then
+  echo "not installed: ${failed[*]}" >&2
   exit 1
 fi
-java_major="$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1)"
-if [ "${java_major:-0}" -lt 17 ]; then
-  echo "java is version ${java_major:-unknown}, 17 or newer is needed" >&2
-  exit 1
-fi
-
-mkdir -p "$servers"
-# Installed beside and moved at the end: an interrupted run leaves nothing half-done.
-scratch="$(mktemp -d "$servers/kafka.XXXXXX")"
-trap 'rm -rf "$scratch"' EXIT
-if ! mvn -q -B -f "$pom" dependency:copy-dependencies \
-  -DoutputDirectory="$scratch/lib" -DincludeScope=runtime; then
-  echo "Maven could not fetch Kafka; check the network or the mirror in ~/.m2/settings.xml" >&2
-  exit 1
-fi
-cp "$pom" "$scratch/installed.xml"
-chmod 755 "$scratch"
-rm -rf "$target"
-mv "$scratch" "$target"
-echo "Kafka installed: $(find "$target/lib" -type f | wc -l) files"

@@ -4,10 +4,8 @@ The broker comes from `make servers`; where there is Docker but no Java, from a 
 one broker without TLS on loopback: it says nothing about replication.
 """
 
-import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
+
+from shared.testing.server_process import free_ports, servers_dir, watch_over
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 20.0
@@ -45,23 +45,6 @@ class KafkaBroker(Protocol):
     def stop(self) -> None:
         """End it and remove its data. Idempotent."""
         ...
-
-
-def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for sock in sockets:
-            sock.bind(("127.0.0.1", 0))
-        return [int(sock.getsockname()[1]) for sock in sockets]
-    finally:
-        for sock in sockets:
-            sock.close()
-
-
-def servers_dir() -> Path:
-    """Where `make servers` installs."""
-    return Path(os.environ.get("MUSTER_SERVERS", _ROOT / ".servers"))
 
 
 def java_kafka_installed() -> bool:
@@ -161,7 +144,7 @@ class KafkaServer:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        self._watchdog = _watch_over(self._broker.pid)
+        self._watchdog = watch_over(self._broker.pid)
         try:
             self._wait_ready(start_offset)
         except BaseException:
@@ -217,17 +200,6 @@ class KafkaServer:
         if self._dir is not None:
             shutil.rmtree(self._dir, ignore_errors=True)
             self._dir = None
-
-
-def _watch_over(pid: int) -> subprocess.Popen[bytes]:
-    """Kills `pid` when this process ends without doing so: the pipe closes, `read` returns."""
-    return subprocess.Popen(
-        ["/bin/sh", "-c", 'read -r _; kill -9 "$1"', "sh", str(pid)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
 
 
 class KafkaContainerServer:

@@ -14,10 +14,10 @@ from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, journal_
 from shared.testing.kafka_server import (
     INSTALL_COMMAND,
     KafkaBroker,
-    free_ports,
     kafka_available,
     new_broker,
 )
+from shared.testing.server_process import free_ports
 from tests.contract.stores import KafkaStore
 from tests.tools import require_tool
 

@@ -14,9 +14,9 @@ from shared.ports.bus import BusUnavailable, journal_name
 from shared.testing.kafka_server import (
     INSTALL_COMMAND,
     KafkaServer,
-    free_ports,
     java_kafka_installed,
 )
+from shared.testing.server_process import free_ports
 from tests.tools import require_tool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.xdist_group("kafka")]

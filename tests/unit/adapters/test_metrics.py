@@ -5,7 +5,7 @@ import urllib.request
 from shared.adapters.memory_bus import MemoryBus, MemoryLog
 from shared.adapters.metrics import registry_of, serve
 from shared.adapters.snapshot_memory import MemorySnapshots
-from shared.testing.kafka_server import free_ports
+from shared.testing.server_process import free_ports
 from tests.unit.machine.toy import ToyIngest, owner, turn
 
 

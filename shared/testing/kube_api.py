@@ -1,0 +1,89 @@
+"""A plain client of the Kubernetes API for tests: one request, one answer, standard library only.
+
+Independent of the product's client on purpose, so that tests and checkers can look for themselves.
+It neither retries nor watches.
+"""
+
+import http.client
+import json
+import ssl
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+TIMEOUT_S = 30.0
+_CONTENT_TYPES = {"PATCH": "application/strategic-merge-patch+json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server said."""
+
+    status: int
+    body: Any
+
+    @property
+    def message(self) -> str:
+        """A Status object's message, else nothing."""
+        return str(self.body.get("message", "")) if isinstance(self.body, dict) else ""
+
+    def ok(self) -> Any:
+        """The body of a successful answer; any other is an AssertionError that quotes it."""
+        assert 200 <= self.status < 300, f"{self.status}: {self.message or self.body}"
+        return self.body
+
+
+class KubeApi:
+    """Requests over one kept connection. Not for use by several threads at once."""
+
+    def __init__(self, url: str, token: str, tls: ssl.SSLContext) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        self._connection = http.client.HTTPSConnection(
+            parts.hostname, parts.port, timeout=TIMEOUT_S, context=tls
+        )
+        self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
+
+    def close(self) -> None:
+        """Give the connection up; the next request opens another."""
+        self._connection.close()
+
+    def request(
+        self, method: str, path: str, body: Any = None, *, content_type: str | None = None
+    ) -> Answer:
+        """Send once. Connection errors go to the caller: whether it arrived is then unknown."""
+        headers = dict(self._headers)
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            kind = content_type or _CONTENT_TYPES.get(method, "application/json")
+            headers["Content-Type"] = kind
+        try:
+            self._connection.request(method, path, data, headers)
+            response = self._connection.getresponse()
+            raw = response.read()
+        except (OSError, http.client.HTTPException):
+            self._connection.close()
+            raise
+        return Answer(response.status, _parsed(raw))
+
+    def get(self, path: str) -> Answer:
+        """GET."""
+        return self.request("GET", path)
+
+    def create(self, path: str, body: Any) -> Answer:
+        """POST."""
+        return self.request("POST", path, body)
+
+    def items(self, path: str) -> list[Any]:
+        """Everything in a collection."""
+        found = self.get(path).ok()["items"]
+        assert isinstance(found, list)
+        return found
+
+
+def _parsed(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except ValueError:
+        return raw.decode(errors="replace")

@@ -1,0 +1,248 @@
+"""A real Kubernetes control plane for tests and benches, as processes on loopback.
+
+etcd and the API server always; the controller-manager, kube-scheduler and KWOK (which plays the
+kubelets) on demand. The programs come from `make servers`. Every call blocks; beside an event loop
+use asyncio.to_thread. One member of each: it says nothing about a control plane's own failover.
+"""
+
+import http
+import http.client
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from shared.testing import kube_credentials as credentials
+from shared.testing import kube_options as commands
+from shared.testing.kube_api import KubeApi
+from shared.testing.kube_credentials import ADMIN, User
+from shared.testing.kube_options import CONTROLLERS, PORT_NAMES, KubeOptions, Layout
+from shared.testing.server_process import ServerProcess, free_ports, servers_dir
+
+INSTALL_COMMAND = "make servers"
+KUBECTL_TIMEOUT_S = 60.0
+_PROBE_TIMEOUT_S = 2.0
+_NEEDED = {
+    "etcd": ("etcd",),
+    "kubernetes": ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
+    "kwok": ("kwok", "stages.yaml"),
+}
+
+
+def missing_programs() -> list[str]:
+    """What of a control plane is not there; with nothing missing a cluster can be started."""
+    built = servers_dir()
+    found = [f"{folder}/{name}" for folder, names in _NEEDED.items() for name in names]
+    missing = [name for name in found if not (built / name).is_file()]
+    return missing + ([] if shutil.which("openssl") else ["openssl"])
+
+
+class KubeServers:
+    """One cluster: its own ports, folder and certificates. A context manager.
+
+    Servers end with this process even when that is killed. They keep ports and data over a
+    `kill`, `terminate` and `start` of any of them.
+    """
+
+    def __init__(self, options: KubeOptions | None = None, *, users: Sequence[User] = ()) -> None:
+        """`users` are known by their tokens besides the admin; see User."""
+        self.options = options or KubeOptions()
+        self.users = credentials.all_users(users)
+        self.folder = Path(tempfile.mkdtemp(prefix="muster-kube-"))
+        ports = dict(zip(PORT_NAMES, free_ports(len(PORT_NAMES)), strict=True))
+        self.at = Layout(servers_dir(), self.folder, ports)
+        self._servers: dict[str, ServerProcess] = {}
+        self._api: KubeApi | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        """https://127.0.0.1:PORT of the API server."""
+        return self.at.url
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The admin's."""
+        return self.folder / "admin.kubeconfig"
+
+    @property
+    def logs(self) -> dict[str, Path]:
+        """The log of every server that was started."""
+        return {name: server.log_path for name, server in self._servers.items()}
+
+    @property
+    def etcd(self) -> ServerProcess:
+        """To kill, pause and start again; also while the API server runs."""
+        return self._servers["etcd"]
+
+    @property
+    def api_server(self) -> ServerProcess:
+        """To kill, pause and start again, on the same port."""
+        return self._servers["kube-apiserver"]
+
+    def server(self, name: str) -> ServerProcess:
+        """A started server by its program's name."""
+        return self._servers[name]
+
+    @property
+    def api(self) -> KubeApi:
+        """A plain client with the admin's token; not for several threads at once."""
+        if self._api is None:
+            self._api = self.client(ADMIN)
+        return self._api
+
+    def client(self, user: User) -> KubeApi:
+        """A plain client that is this user; the caller closes it."""
+        return KubeApi(self.url, user.token, credentials.verifying(self.at.ca_path))
+
+    def start(self) -> None:
+        """Etcd and the API server, until it is ready. Raises RuntimeError with the log's end."""
+        missing = missing_programs()
+        if missing:
+            raise RuntimeError(f"no {', '.join(missing)}: run '{INSTALL_COMMAND}' (needs go)")
+        try:
+            self._prepare()
+            etcd = commands.etcd_command(self.at, self.options)
+            self._start("etcd", etcd, f"{self.at.etcd_url}/readyz")
+            self._start("kube-apiserver", self._api_server_command(), f"{self.url}/readyz")
+        except BaseException:
+            self.stop()
+            raise
+
+    def _prepare(self) -> None:
+        credentials.make_certificates(self.at.pki)
+        credentials.write_tokens(self.folder / "tokens.csv", self.users)
+        self.write_kubeconfig(self.kubeconfig, ADMIN)
+        if self.options.audit_policy is not None:
+            policy = self.folder / "audit-policy.yaml"
+            policy.write_text(self.options.audit_policy, encoding="utf-8")
+
+    def _api_server_command(self) -> list[str]:
+        return commands.api_server_command(self.at, self.options)
+
+    def restart_api_server(self, **changes: Any) -> None:
+        """Kill it and start it on the same port, with some options changed.
+
+        An orderly end waits up to a minute for the watches of its clients.
+        """
+        self.api_server.kill()
+        self.options = replace(self.options, **changes)
+        self.api_server.command = self._api_server_command()
+        self.api.close()
+        self.api_server.start()
+
+    def start_controller_manager(self, controllers: Sequence[str] = CONTROLLERS) -> ServerProcess:
+        """Deployments, Jobs, disruption budgets and the like begin to live."""
+        name = "kube-controller-manager"
+        config = self._config_of(name, credentials.CONTROLLER_MANAGER)
+        command = commands.controller_manager_command(self.at, self.options, config, controllers)
+        return self._start(name, command, f"https://127.0.0.1:{self.at.ports[name]}/healthz")
+
+    def start_scheduler(
+        self, names: Sequence[str] = ("default-scheduler",), *, qps: int = 10_000
+    ) -> ServerProcess:
+        """kube-scheduler with a default profile for each scheduler name."""
+        name = "kube-scheduler"
+        config = self._config_of(name, credentials.SCHEDULER)
+        path = self.folder / "scheduler.yaml"
+        text = json.dumps(commands.scheduler_config(config, names, qps))
+        path.write_text(text, encoding="utf-8")
+        command = commands.scheduler_command(self.at, self.options, path)
+        return self._start(name, command, f"https://127.0.0.1:{self.at.ports[name]}/readyz")
+
+    def start_kwok(self, *, lease_duration_s: int = 40) -> ServerProcess:
+        """Nodes become Ready and renew leases; pods on them run, complete and go."""
+        config = self._config_of("kwok", credentials.KWOK)
+        command = commands.kwok_command(self.at, config, lease_duration_s=lease_duration_s)
+        return self._start("kwok", command, f"http://127.0.0.1:{self.at.ports['kwok']}/healthz")
+
+    def _config_of(self, name: str, user: User) -> Path:
+        return self.write_kubeconfig(self.folder / f"{name}.kubeconfig", user)
+
+    def write_kubeconfig(self, path: Path, user: User, *, url: str | None = None) -> Path:
+        """For any client; `url` names a proxy before the API server (TLS goes through it)."""
+        return credentials.write_kubeconfig(path, url or self.url, self.at.ca_path, user.token)
+
+    def _start(self, name: str, command: list[str], probe_url: str) -> ServerProcess:
+        serves = _probe(probe_url, self.at.ca_path)
+        server = ServerProcess(name, command, self.folder / f"{name}.log", serves)
+        self._servers[name] = server
+        server.start()
+        return server
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
+        """Kubectl's standard output; a failure raises RuntimeError with what it said."""
+        command = [self.at.program("kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
+        done = subprocess.run(
+            command,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=KUBECTL_TIMEOUT_S,
+            check=False,
+        )
+        if check and done.returncode != 0:
+            raise RuntimeError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def audit_events(self) -> list[Any]:
+        """What the audit log holds so far, oldest first."""
+        if not self.at.audit_log_path.exists():
+            return []
+        # A line that is being written is not an event yet.
+        lines = self.at.audit_log_path.read_bytes().split(b"\n")[:-1]
+        return [json.loads(line) for line in lines]
+
+    def stop(self) -> None:
+        """End everything and remove its data. Idempotent."""
+        if self._api is not None:
+            self._api.close()
+            self._api = None
+        # The data goes too, so an orderly end would be wasted time; last started, first ended.
+        for server in reversed(self._servers.values()):
+            server.kill()
+        self._servers.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _probe(url: str, ca_path: Path) -> Callable[[], bool]:
+    """Whether a health address answers 200. The admin's token opens the API server's."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    assert parts.port is not None
+    host, port, path = parts.hostname, parts.port, parts.path
+    headers = {"Authorization": f"Bearer {ADMIN.token}"}
+    tls = credentials.verifying(ca_path) if parts.scheme == "https" else None
+
+    def serves() -> bool:
+        connection = (
+            http.client.HTTPSConnection(host, port, timeout=_PROBE_TIMEOUT_S, context=tls)
+            if tls is not None
+            else http.client.HTTPConnection(host, port, timeout=_PROBE_TIMEOUT_S)
+        )
+        try:
+            connection.request("GET", path, headers=headers)
+            return connection.getresponse().status == http.HTTPStatus.OK
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    return serves

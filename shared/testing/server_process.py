@@ -1,0 +1,146 @@
+"""One real server as a child process: started, paused, killed, started again, always ended.
+
+It knows no server in particular: what to run, and how to see that it serves, is its caller's.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+STOP_TIMEOUT_S = 20.0
+_ROOT = Path(__file__).resolve().parents[2]
+_POLL_S = 0.05
+_LOG_TAIL_BYTES = 2_000
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback ports that nobody listens on now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [int(sock.getsockname()[1]) for sock in sockets]
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+def servers_dir() -> Path:
+    """Where `make servers` installs."""
+    return Path(os.environ.get("MUSTER_SERVERS", _ROOT / ".servers"))
+
+
+def watch_over(pid: int) -> subprocess.Popen[bytes]:
+    """Kills `pid` when this process ends without doing so: the pipe closes, `read` returns."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", 'read -r _; kill -9 "$1"', "sh", str(pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+class ServerProcess:
+    """A server's process, its log, and a watchdog that ends it with this process."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        log_path: Path,
+        serves: Callable[[], bool],
+        *,
+        start_timeout_s: float = 60.0,
+    ) -> None:
+        """`serves` says whether it answers; it must be quick and must not raise."""
+        self.name = name
+        self.command = list(command)
+        self.log_path = log_path
+        self._serves = serves
+        self._start_timeout_s = start_timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Its process id; of a server that was not started there is none."""
+        if self._process is None:
+            raise RuntimeError(f"{self.name} is not running")
+        return self._process.pid
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start, or start again; raises RuntimeError with the log's end when it does not serve."""
+        if self._process is not None:
+            raise RuntimeError(f"{self.name} is running")
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._watchdog = watch_over(self._process.pid)
+        if wait:
+            self.wait_serving()
+
+    def wait_serving(self) -> None:
+        """Until it serves. A server that ends instead, or is too slow, is ended and reported."""
+        deadline = time.monotonic() + self._start_timeout_s
+        while time.monotonic() < deadline and self.running:
+            if self._serves():
+                return
+            time.sleep(_POLL_S)
+        ended = "did not serve in time" if self.running else "ended"
+        self.kill()
+        tail = self.log_path.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+        raise RuntimeError(f"{self.name} {ended}; its log {self.log_path} ends with:\n{tail}")
+
+    def kill(self) -> None:
+        """Kill -9. Idempotent."""
+        self._end(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """An orderly shutdown. Idempotent."""
+        self._end(signal.SIGTERM)
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open and nothing answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def cpu_seconds(self) -> float:
+        """CPU time that the running process has used so far, user and system."""
+        stat = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii")
+        # The name, which may hold spaces, ends with the last bracket; times are 12 fields on.
+        fields = stat.rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        watchdog, self._watchdog = self._watchdog, None
+        if process is not None:
+            process.send_signal(how)
+            try:
+                process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if watchdog is not None:
+            watchdog.kill()
+            watchdog.wait()
+            if watchdog.stdin is not None:
+                watchdog.stdin.close()

@@ -1,0 +1,37 @@
+"""Fixtures of the live tests: a control plane for a module, or one with options of its own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+
+import pytest
+
+from shared.testing.kube_credentials import User
+from shared.testing.kube_options import KubeOptions
+from shared.testing.kube_server import INSTALL_COMMAND, KubeServers, missing_programs
+from tests.tools import require_tool
+
+NewCluster = Callable[..., KubeServers]
+
+
+def require_kube() -> None:
+    """Skip, or fail in CI, where the servers are not built; says which."""
+    missing = missing_programs()
+    require_tool(", ".join(missing) or "kube-apiserver", INSTALL_COMMAND, found=not missing)
+
+
+@pytest.fixture(scope="module")
+def new_cluster() -> Iterator[NewCluster]:
+    """`new_cluster(KubeOptions(...), users=[...])`: running servers that end with the module."""
+    require_kube()
+    with ExitStack() as stack:
+
+        def start(options: KubeOptions | None = None, *, users: Sequence[User] = ()) -> KubeServers:
+            return stack.enter_context(KubeServers(options, users=users))
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def cluster(new_cluster: NewCluster) -> KubeServers:
+    """A cluster of etcd and the API server with the default options: one for the module."""
+    return new_cluster()
