@@ -27,7 +27,7 @@ from shared.framework.static import Static
 from shared.framework.table import NodeTable
 from shared.framework.wide import add_pods, wide_level
 
-WIDE_MIN = 40  # nodes on a level from which numpy beats Python (`bench_kernel wide`: about 25)
+WIDE_MIN = 40  # nodes to work on from which numpy beats Python (`bench_kernel wide`: about 25)
 BAND_FEW, BAND_MANY, BAND_SCORES_MAX = 16, 128, 64
 ROW_BITS = 32
 ROW_MASK = (1 << ROW_BITS) - 1
@@ -66,7 +66,7 @@ class Sweep:
             if level < 0:
                 break
             rows = np.flatnonzero(totals == level)
-            if len(rows) >= WIDE_MIN and self._wide_allowed():
+            if min(len(rows), self.left) >= WIDE_MIN and self._wide_allowed():
                 self._wide(rows[: self.left], level)
             else:
                 self._narrow(rows, level)
