@@ -36,7 +36,7 @@ WORLD ?= examples/manifests
 T ?= tests
 PYTEST_WORKERS ?= 2
 
-.PHONY: help run test check lint tidy format bench schemas venv servers lock clean
+.PHONY: help run test check lint tidy format bench schemas venv servers cluster lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
@@ -73,6 +73,9 @@ venv: $(DEV_STAMP) ## Make the virtual environment with the development requirem
 
 servers: ## Install the real servers that integration tests use
 	@bash deploy/servers/install.sh
+
+cluster: $(DEV_STAMP) ## Run a real Kubernetes cluster without containers until Ctrl-C (ARGS=--help)
+	@$(BIN)/python -m shared.testing.try_cluster $(ARGS)
 
 lock: $(LOCK_STAMP) ## Make the lock files again from requirements/*.in
 	@cd requirements && ../$(COMPILE) $(ARGS) run.in -o run.txt

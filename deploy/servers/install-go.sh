@@ -63,7 +63,7 @@ for package in "${packages[@]}"; do
   [ "$name" = etcd ] && program=etcd
   one_s=$SECONDS
   if ! nice -n 5 go build -p 2 -trimpath -buildvcs=false -ldflags "$ldflags" \
-    -o "$scratch/$program" "$package"; then
+    -o "$scratch/$program" "$package" 2> >(grep -v '^go: downloading ' >&2); then
     echo "$name: $program did not build; check the network and 'go env GOPROXY'" >&2
     exit 1
   fi

@@ -67,8 +67,6 @@ class KubeOptions:
     max_requests_inflight: int | None = None
     max_mutating_requests_inflight: int | None = None
     priority_and_fairness: bool = True
-    # One in so many requests, as a probability, tells the client to open another connection.
-    goaway_chance: float | None = None
     feature_gates: tuple[str, ...] = ("GenericWorkload=true", "GangScheduling=true")
     runtime_config: tuple[str, ...] = ("scheduling.k8s.io/v1alpha1=true",)
     disabled_admission: tuple[str, ...] = ("ServiceAccount", "TaintNodesByCondition")
@@ -76,16 +74,13 @@ class KubeOptions:
     etcd_args: tuple[str, ...] = ()
 
 
-def load_test_options(**more: object) -> KubeOptions:
-    """No limits on requests in flight and no audit log: the API server at its fastest."""
-    chosen: dict[str, object] = {
-        "audit_policy": None,
-        "max_requests_inflight": 0,
-        "max_mutating_requests_inflight": 0,
-        "priority_and_fairness": False,
-    }
-    return KubeOptions(**(chosen | more))  # type: ignore[arg-type]
-
+# No limits on requests in flight and no audit log: the API server at its fastest.
+LOAD_TEST = KubeOptions(
+    audit_policy=None,
+    priority_and_fairness=False,
+    max_requests_inflight=0,
+    max_mutating_requests_inflight=0,
+)
 
 # etcd needs a second port for the other members that it does not have.
 PORT_NAMES = (
@@ -175,7 +170,8 @@ def api_server_command(at: Layout, options: KubeOptions) -> list[str]:
         f"--service-account-signing-key-file={sa_key}",
         f"--disable-admission-plugins={','.join(options.disabled_admission)}",
         "--endpoint-reconciler-type=none",
-        *_gates(options),
+        *_feature_gates(options),
+        *_runtime_config(options),
         *_limits(options),
         *_audit(at, options),
         *options.api_server_args,
@@ -189,13 +185,14 @@ def _serving(at: Layout) -> list[str]:
     ]
 
 
-def _gates(options: KubeOptions) -> list[str]:
-    found = []
-    if options.feature_gates:
-        found.append(f"--feature-gates={','.join(options.feature_gates)}")
-    if options.runtime_config:
-        found.append(f"--runtime-config={','.join(options.runtime_config)}")
-    return found
+def _feature_gates(options: KubeOptions) -> list[str]:
+    gates = options.feature_gates
+    return [f"--feature-gates={','.join(gates)}"] if gates else []
+
+
+def _runtime_config(options: KubeOptions) -> list[str]:
+    served = options.runtime_config
+    return [f"--runtime-config={','.join(served)}"] if served else []
 
 
 def _limits(options: KubeOptions) -> list[str]:
@@ -205,7 +202,6 @@ def _limits(options: KubeOptions) -> list[str]:
         "min-request-timeout": options.min_request_timeout_s,
         "max-requests-inflight": options.max_requests_inflight,
         "max-mutating-requests-inflight": options.max_mutating_requests_inflight,
-        "goaway-chance": options.goaway_chance,
         "watch-cache": None if options.watch_cache else "false",
         "enable-priority-and-fairness": None if options.priority_and_fairness else "false",
     }
@@ -242,7 +238,7 @@ def controller_manager_command(
         "--bind-address=127.0.0.1",
         f"--secure-port={at.ports['kube-controller-manager']}",
         *_serving(at),
-        *_gates(options)[:1],
+        *_feature_gates(options),
     ]
 
 
@@ -266,7 +262,7 @@ def scheduler_command(at: Layout, options: KubeOptions, config: Path) -> list[st
         "--bind-address=127.0.0.1",
         f"--secure-port={at.ports['kube-scheduler']}",
         *_serving(at),
-        *_gates(options)[:1],
+        *_feature_gates(options),
     ]
 
 

@@ -115,10 +115,10 @@ class KubeServers:
 
     def start(self) -> None:
         """Etcd and the API server, until it is ready. Raises RuntimeError with the log's end."""
-        missing = missing_programs()
-        if missing:
-            raise RuntimeError(f"no {', '.join(missing)}: run '{INSTALL_COMMAND}' (needs go)")
         try:
+            missing = missing_programs()
+            if missing:
+                raise RuntimeError(f"no {', '.join(missing)}: run '{INSTALL_COMMAND}' (needs go)")
             self._prepare()
             etcd = commands.etcd_command(self.at, self.options)
             self._start("etcd", etcd, f"{self.at.etcd_url}/readyz")

@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[3] / "deploy" / "servers"
-TOOLS = ("bash", "dirname", "basename", "sed", "cat", "cmp", "sort", "head", "mkdir", "mktemp")
+TOOLS = (
+    "bash",
+    "grep",
+    "dirname",
+    "basename",
+    "sed",
+    "cat",
+    "cmp",
+    "sort",
+    "head",
+    "mkdir",
+    "mktemp",
+)
 
 
 @pytest.fixture

@@ -1,0 +1,59 @@
+"""A real cluster of processes for people to try things on, until Ctrl-C: `make cluster`.
+
+For a test or a bench use KubeServers itself.
+"""
+
+import signal
+import sys
+import threading
+import time
+from typing import Annotated
+
+import typer
+
+from shared.testing.kube_objects import node
+from shared.testing.kube_options import KubeOptions
+from shared.testing.kube_server import INSTALL_COMMAND, KubeServers, missing_programs
+
+
+def run(
+    nodes: Annotated[int, typer.Option(help="How many; KWOK plays their kubelets.")] = 10,
+    cpu: Annotated[str, typer.Option(help="Of each node.")] = "8",
+    memory: Annotated[str, typer.Option(help="Of each node.")] = "16Gi",
+    scheduler: Annotated[bool, typer.Option(help="Start kube-scheduler as well.")] = True,
+    rbac: Annotated[bool, typer.Option(help="Ask roles; otherwise everybody may do all.")] = False,
+) -> None:
+    """Start etcd, the API server, the controller-manager, KWOK and kube-scheduler; print how to
+    use them; end everything and remove its data at Ctrl-C."""
+    missing = missing_programs()
+    if missing:
+        print(f"missing: {', '.join(missing)}; run '{INSTALL_COMMAND}'", file=sys.stderr)
+        raise typer.Exit(1)
+    began = time.monotonic()
+    mode = "RBAC" if rbac else "AlwaysAllow"
+    with KubeServers(KubeOptions(authorization_mode=mode)) as servers:
+        for number in range(nodes):
+            name = f"node-{number:04}"
+            servers.api.create("/api/v1/nodes", node(name, cpu=cpu, memory=memory)).ok()
+        servers.start_kwok()
+        servers.start_controller_manager()
+        if scheduler:
+            servers.start_scheduler()
+        print(f"A cluster of {nodes} nodes runs after {time.monotonic() - began:.1f} s.")
+        print(f"  export KUBECONFIG={servers.kubeconfig}")
+        print(f"  {servers.at.program('kubectl')} get nodes")
+        print(f"Logs, and the audit log, are in {servers.folder}. Ctrl-C ends and removes it.")
+        _wait_for_end()
+    print("The cluster is gone.")
+
+
+def _wait_for_end() -> None:
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    sys.stdout.flush()
+    ended.wait()
+
+
+if __name__ == "__main__":
+    typer.run(run)
