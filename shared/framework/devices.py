@@ -72,6 +72,14 @@ def charge_devices(table: "NodeTable", sig: "Signature", rows: I64, masks: I64, 
     derive_columns(table, rows)
 
 
+def charge_one(table: "NodeTable", sig: "Signature", row: int, mask: int, sign: int) -> None:
+    """`charge_devices` for one pod, without arrays."""
+    ledger = table.gpu_free[row]
+    for device in devices_of(mask):
+        ledger[device] -= sig.gpu_milli * sign
+    derive_row(table, row)
+
+
 def drop_devices(free: I32, amount: int, rows: I64, masks: I64) -> None:
     """Take this much from each device of each mask; `free` has the shape (n, devices)."""
     if len(rows) > FEW_PODS:
@@ -103,9 +111,14 @@ def derive_columns(table: "NodeTable", rows: I64 | list[int]) -> None:
         table.cols[GPU_EMPTY, rows] = empty
         return
     for row in rows:
-        free = table.gpu_free[row].tolist()
-        table.cols[GPU_LARGEST, row] = max(free)
-        table.cols[GPU_EMPTY, row] = free.count(DEVICE_MILLI)
+        derive_row(table, int(row))
+
+
+def derive_row(table: "NodeTable", row: int) -> None:
+    """GPU_LARGEST and GPU_EMPTY of one row."""
+    free = table.gpu_free[row].tolist()
+    table.cols[GPU_LARGEST, row] = max(free)
+    table.cols[GPU_EMPTY, row] = free.count(DEVICE_MILLI)
 
 
 def by_device(free: I32, rows: I64 | list[int]) -> I32:

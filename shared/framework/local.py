@@ -19,18 +19,40 @@ if TYPE_CHECKING:
 
 def fits_columns(sig: "Signature", cols: F64) -> Mask:
     """Column filters over gathered nodes."""
-    fits: Mask = np.logical_and.reduce(cols[sig.checked] >= sig.floors)
+    span, floors = sig.floors
+    fits: Mask = np.logical_and.reduce(cols[span] >= floors)
     return fits
+
+
+def _scores(sig: "Signature", cols: F64, whole: bool, within: bool) -> I16:
+    scores = LEAST_ALLOCATED.scores(sig, cols, whole, within)
+    if not sig.best_effort:
+        scores += BALANCED_ALLOCATION.scores(sig, cols, whole, within)
+    return scores
 
 
 def local_columns(sig: "Signature", cols: F64, whole: bool) -> I16:
     """Scores of gathered nodes with INFEASIBLE where a column filter refuses; `whole`: every node
     has some cpu and some memory.
     """
-    scores = LEAST_ALLOCATED.scores(sig, cols, whole)
-    if not sig.best_effort:
-        scores += BALANCED_ALLOCATION.scores(sig, cols, whole)
+    scores = _scores(sig, cols, whole, within=False)
     np.putmask(scores, ~fits_columns(sig, cols), INFEASIBLE)
+    return scores
+
+
+def _all_columns(sig: "Signature", table: "NodeTable") -> I16:
+    """The same for all nodes of the table, without the comparisons that nobody can fail."""
+    cols, bounds = table.cols, table.lowest.of(table)
+    tight = [check for check in sig.checks if bounds[check[0]] < check[1]]
+    within = all(bounds[column] >= amount for column, amount in sig.within)
+    scores = _scores(sig, cols, table.whole, within)
+    if tight:
+        table.lowest.missed()
+        column, amount = tight[0]
+        refused = cols[column] < amount
+        for column, amount in tight[1:]:
+            refused |= cols[column] < amount
+        np.putmask(scores, refused, INFEASIBLE)
     return scores
 
 
@@ -43,8 +65,10 @@ def fits_rows(table: "NodeTable", sig: "Signature", rows: I64) -> Mask:
 
 def local_rows(table: "NodeTable", sig: "Signature", static: "Static", rows: I64 | None) -> I16:
     """Scores of these rows of the table (None = all), static and port filters included."""
-    cols = table.cols if rows is None else table.cols.take(rows, axis=1)
-    scores = local_columns(sig, cols, table.whole)
+    if rows is None:
+        scores = _all_columns(sig, table)
+    else:
+        scores = local_columns(sig, table.cols.take(rows, axis=1), table.whole)
     if static.ok is not None:
         np.putmask(scores, ~(static.ok if rows is None else static.ok[rows]), INFEASIBLE)
     refused = PORTS.refuses(table, sig.ports)

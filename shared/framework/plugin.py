@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from shared.framework.table import NodeTable
 
 
-class Check(NamedTuple):
-    """A column's least value."""
-
-    column: int
-    amount: float
+Check = tuple[int, float]
+"""A column and its least value. A plain tuple: there are some for every signature."""
 
 
 class Refusal(NamedTuple):
@@ -80,9 +77,10 @@ class LocalScore(Protocol):
     def applies(self, sig: "Signature") -> bool:
         """False where PreScore says Skip."""
 
-    def scores(self, sig: "Signature", cols: F64, whole: bool) -> I16:
+    def scores(self, sig: "Signature", cols: F64, whole: bool, within: bool) -> I16:
         """0..100, shape (m,), of m gathered nodes (a new array). `whole`: every one
-        of them has some cpu and some memory.
+        of them has some cpu and some memory; `within`: on every one of them requests and non-zero
+        requests stay within what is allocatable, this pod's included.
         """
 
     def score(self, sig: "Signature", values: Sequence[float]) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shared.framework.changes import ChangeLog, runs
-from shared.framework.devices import charge_devices, derive_columns
+from shared.framework.devices import charge_devices, charge_one, derive_columns
 from shared.framework.labels import LabelColumn
 from shared.framework.layout import (
     ALLOC,
@@ -29,6 +29,7 @@ from shared.framework.layout import (
     SCORED_MAX,
     Mask,
 )
+from shared.framework.lowest import Lowest
 from shared.framework.ports import PortLedger
 from shared.model.objects import CPU, MEMORY, PODS, Node, Taint
 
@@ -63,6 +64,7 @@ class NodeTable:
         self.taint_classes: list[TaintClass] = []
         self.ports = PortLedger()
         self.changes = ChangeLog()
+        self.lowest = Lowest()
         self.whole = True  # every node has some cpu and some memory
         self.static_version = 0  # rises when anything but amounts changes on any node
         self.parent: NodeTable | None = None
@@ -267,21 +269,33 @@ class NodeTable:
         assert sign in (1, -1)
         if len(rows) == 0:
             return
-        if len(rows) == 1:
-            row = int(rows[0])
-            for column, amount in sig.delta:
-                self.cols[column, row] += amount * sign
-        else:
-            self._charge_many(sig, rows, sign)
         if sig.gpu_count:
             assert masks is not None, "a GPU pod without its devices"
             assert len(masks) == len(rows), "devices and rows differ in number"
+        if len(rows) == 1:
+            self.charge_one(sig, int(rows[0]), 0 if masks is None else int(masks[0]), sign)
+            return
+        self._charge_many(sig, rows, sign)
+        if masks is not None and sig.gpu_count:
             self._widen(int(masks.max()).bit_length())  # the node may have had more devices
             charge_devices(self, sig, rows, masks, sign)
         if sig.ports:
             for node_id in self.ids[rows].tolist():
                 self.ports.charge(node_id, sig.ports, sign)
         self._mark(rows)
+
+    def charge_one(self, sig: "Signature", row: int, mask: int, sign: int = 1) -> None:
+        """`charge` for one pod, without arrays."""
+        values = self.cols[:, row]
+        for column, amount in sig.delta:
+            values[column] += amount * sign
+        if sig.gpu_count:
+            self._widen(mask.bit_length())
+            charge_one(self, sig, row, mask, sign)
+        if sig.ports:
+            self.ports.charge(self.node_id_at(row), sig.ports, sign)
+        self.generation[row] += 1
+        self.changes.append_one(row)
 
     def charge_nodes(
         self, sig: "Signature", node_ids: I64, masks: I64 | None = None, sign: int = 1

@@ -48,14 +48,14 @@ class Requirement(Struct, frozen=True, gc=False):
     values: tuple[str, ...] = ()
 
 
-class SelectorTerm(Struct, frozen=True):
+class SelectorTerm(Struct, frozen=True, gc=False):
     """Requirements that must all hold; a term with none matches nothing."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
 
 
-class PreferredTerm(Struct, frozen=True):
+class PreferredTerm(Struct, frozen=True, gc=False):
     """A term worth `weight` (1..100) when it matches."""
 
     weight: int
@@ -70,7 +70,7 @@ class HostPort(Struct, frozen=True, gc=False):
     ip: str = "0.0.0.0"
 
 
-class GpuRequest(Struct, frozen=True):
+class GpuRequest(Struct, frozen=True, gc=False):
     """`count` devices of `milli` each: a fraction (milli < 1000, count 1) of one device, or
     `count` whole empty ones. `models` empty means any model.
     """
@@ -80,7 +80,7 @@ class GpuRequest(Struct, frozen=True):
     models: tuple[str, ...] = ()
 
 
-class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The scheduling-relevant part of a pod: equal specs are interchangeable.
 
     `requests` are the pod's effective requests, sorted by resource name; `nonzero_*` are the same

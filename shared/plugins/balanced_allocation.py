@@ -26,12 +26,13 @@ class BalancedAllocation:
         """Not to pods that ask for neither cpu nor memory."""
         return not sig.best_effort
 
-    def scores(self, sig: "Signature", cols: F64, whole: bool) -> I16:
+    def scores(self, sig: "Signature", cols: F64, whole: bool, within: bool) -> I16:
         """Cutting to int16 is Go's int(): nothing is negative."""
         alloc = cols[ALLOC : ALLOC + 2]
         share = cols[USED : USED + 2] + sig.requests
         share /= alloc if whole else np.maximum(alloc, 1.0)
-        np.minimum(share, 1.0, out=share)
+        if not within:
+            np.minimum(share, 1.0, out=share)
         score: F64 = share[0]
         score -= share[1]
         if not whole:

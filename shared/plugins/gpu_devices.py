@@ -38,8 +38,8 @@ class GpuDevices:
         if gpu is None:
             return []
         if gpu.milli >= DEVICE_MILLI:
-            return [Check(GPU_EMPTY, float(gpu.count))]
-        return [Check(GPU_LARGEST, float(gpu.milli))]
+            return [(GPU_EMPTY, float(gpu.count))]
+        return [(GPU_LARGEST, float(gpu.milli))]
 
     def refusals(self, table: "NodeTable", sig: "Signature", cols: F64) -> list[Refusal]:
         """Nodes without the devices now; resolvable where the node has enough devices."""

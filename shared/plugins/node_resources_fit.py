@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from shared.framework.signature import Signature
     from shared.framework.table import NodeTable
 
+ONE_SLOT: Check = (FREE + PODS_INDEX, 1.0)
+
 
 class NodeResourcesFit:
     """Column filter."""
@@ -28,11 +30,11 @@ class NodeResourcesFit:
         A resource that is not asked for is not checked: such pods still fit on a node that is
         over-committed in it.
         """
-        amounts = [(PODS_INDEX, 1.0)]
+        found = [ONE_SLOT]
         for name, value in spec.requests:
             if name != PODS and value > 0:
-                amounts.append((table.resource(name), float(value)))
-        return [Check(FREE + r, amount) for r, amount in amounts]
+                found.append((FREE + table.resource(name), float(value)))
+        return found
 
     def refusals(self, table: "NodeTable", sig: "Signature", cols: F64) -> list[Refusal]:
         """Every resource that does not suffice, for every node.
@@ -67,11 +69,12 @@ class LeastAllocated:
         """Always."""
         return True
 
-    def scores(self, sig: "Signature", cols: F64, whole: bool) -> I16:
+    def scores(self, sig: "Signature", cols: F64, whole: bool, within: bool) -> I16:
         """Cutting to int16 is the integer division: nothing is negative."""
         alloc = cols[ALLOC : ALLOC + 2]
         share = cols[ROOM : ROOM + 2] - sig.room
-        np.maximum(share, 0.0, out=share)
+        if not within:
+            np.maximum(share, 0.0, out=share)
         if whole:
             share /= alloc
             percents = share.astype(np.int16)

@@ -4,6 +4,7 @@ Independent of the product's client on purpose, so that tests and checkers can l
 It neither retries nor watches.
 """
 
+import http
 import http.client
 import json
 import ssl
@@ -21,6 +22,7 @@ class Answer:
 
     status: int
     body: Any
+    retry_after: str | None = None
 
     @property
     def message(self) -> str:
@@ -36,11 +38,13 @@ class Answer:
 class KubeApi:
     """Requests over one kept connection. Not for use by several threads at once."""
 
-    def __init__(self, url: str, token: str, tls: ssl.SSLContext) -> None:
+    def __init__(
+        self, url: str, token: str, tls: ssl.SSLContext, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None
         self._connection = http.client.HTTPSConnection(
-            parts.hostname, parts.port, timeout=TIMEOUT_S, context=tls
+            parts.hostname, parts.port, timeout=timeout_s, context=tls
         )
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
 
@@ -58,14 +62,19 @@ class KubeApi:
             data = json.dumps(body).encode()
             kind = content_type or _CONTENT_TYPES.get(method, "application/json")
             headers["Content-Type"] = kind
+        status, raw, retry_after = self._send(method, path, data, headers)
+        return Answer(status, _parsed(raw), retry_after)
+
+    def _send(
+        self, method: str, path: str, data: bytes | None, headers: dict[str, str]
+    ) -> tuple[int, bytes, str | None]:
         try:
             self._connection.request(method, path, data, headers)
             response = self._connection.getresponse()
-            raw = response.read()
+            return response.status, response.read(), response.headers.get("Retry-After")
         except (OSError, http.client.HTTPException):
             self._connection.close()
             raise
-        return Answer(response.status, _parsed(raw))
 
     def get(self, path: str) -> Answer:
         """GET."""
@@ -75,6 +84,12 @@ class KubeApi:
         """POST."""
         return self.request("POST", path, body)
 
+    def watched(self, path: str) -> list[Any]:
+        """The events of a watch, until the server ends it (`timeoutSeconds` in the path)."""
+        status, raw, _ = self._send("GET", path, None, self._headers)
+        assert status == http.HTTPStatus.OK, raw
+        return [json.loads(line) for line in raw.splitlines()]
+
     def items(self, path: str) -> list[Any]:
         """Everything in a collection."""
         found = self.get(path).ok()["items"]
@@ -83,6 +98,7 @@ class KubeApi:
 
 
 def _parsed(raw: bytes) -> Any:
+    """JSON where it is; health checks answer plain text."""
     try:
         return json.loads(raw)
     except ValueError:

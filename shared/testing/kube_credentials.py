@@ -30,6 +30,8 @@ class User:
 
 
 ADMIN = User("admin", ("system:masters",))
+# Not of the masters' group, whom the API server exempts from every limit.
+MUSTER = User("muster")
 SCHEDULER = User("system:kube-scheduler")
 # Its own role plus one service account per controller: one user with all of them will do here.
 CONTROLLER_MANAGER = User("system:kube-controller-manager", ("system:masters",))
@@ -67,7 +69,8 @@ def write_tokens(path: Path, users: Iterable[User]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         for number, user in enumerate(users, start=1):
-            rows.writerow([user.token, user.name, str(number), ",".join(user.groups)])
+            groups = [",".join(user.groups)] if user.groups else []
+            rows.writerow([user.token, user.name, str(number), *groups])
 
 
 def write_kubeconfig(path: Path, url: str, ca_path: Path, token: str) -> Path:
@@ -88,4 +91,4 @@ def write_kubeconfig(path: Path, url: str, ca_path: Path, token: str) -> Path:
 
 def all_users(more: Sequence[User]) -> list[User]:
     """The users that the servers need, and those a test adds."""
-    return [ADMIN, SCHEDULER, CONTROLLER_MANAGER, KWOK, *more]
+    return [ADMIN, MUSTER, SCHEDULER, CONTROLLER_MANAGER, KWOK, *more]

@@ -56,13 +56,16 @@ class KubeOptions:
 
     authorization_mode: str = "AlwaysAllow"
     audit_policy: str | None = AUDIT_POLICY
-    # Also how often history older than this is thrown away: short gives 410s soon.
+    # Also how often history older than this is thrown away. Watches and continued lists are served
+    # from the watch cache's own history: for a 410 soon turn that off too.
     etcd_compaction_interval_s: int | None = None
+    watch_cache: bool = True
     # Watches end after one to two times this.
     min_request_timeout_s: int | None = None
+    # For 429s turn priority_and_fairness off too, or requests queue; the group system:masters is
+    # exempt from both.
     max_requests_inflight: int | None = None
     max_mutating_requests_inflight: int | None = None
-    # With it on, the in-flight limits are shared out by priority levels.
     priority_and_fairness: bool = True
     # One in so many requests, as a probability, tells the client to open another connection.
     goaway_chance: float | None = None
@@ -203,6 +206,7 @@ def _limits(options: KubeOptions) -> list[str]:
         "max-requests-inflight": options.max_requests_inflight,
         "max-mutating-requests-inflight": options.max_mutating_requests_inflight,
         "goaway-chance": options.goaway_chance,
+        "watch-cache": None if options.watch_cache else "false",
         "enable-priority-and-fairness": None if options.priority_and_fairness else "false",
     }
     return [f"--{name}={value}" for name, value in settings.items() if value is not None]

@@ -108,9 +108,10 @@ class KubeServers:
             self._api = self.client(ADMIN)
         return self._api
 
-    def client(self, user: User) -> KubeApi:
+    def client(self, user: User, *, timeout_s: float = 30.0) -> KubeApi:
         """A plain client that is this user; the caller closes it."""
-        return KubeApi(self.url, user.token, credentials.verifying(self.at.ca_path))
+        tls = credentials.verifying(self.at.ca_path)
+        return KubeApi(self.url, user.token, tls, timeout_s=timeout_s)
 
     def start(self) -> None:
         """Etcd and the API server, until it is ready. Raises RuntimeError with the log's end."""

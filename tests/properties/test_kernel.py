@@ -284,6 +284,17 @@ def test_one_node_in_python_equals_all_nodes_in_numpy(seed):
 
 
 @given(seeds)
+@settings(max_examples=150)
+def test_safety_no_column_is_below_its_bound(seed):
+    random = Random(seed)
+    world, kernel = a_world(random), Kernel()
+    for _ in range(6):
+        play(world, kernel, random)
+        bounds = world.table.lowest.of(world.table)
+        assert (world.table.cols.min(axis=1) >= bounds).all()
+
+
+@given(seeds)
 @settings(max_examples=100)
 def test_a_table_is_the_same_whatever_the_order_of_its_making(seed):
     random = Random(seed)

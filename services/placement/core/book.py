@@ -53,9 +53,7 @@ def put_one(state: PlacementState, row: int, sig: int, node: int, mask: int) -> 
 def _charge_one(state: PlacementState, sig: int, node: int, mask: int, sign: int) -> None:
     at = state.table.row_of(node)
     assert at is not None, f"signature {sig}: charged to node {node}, which is not there"
-    wanted = state.sigs[sig]
-    masks = np.array([mask], np.int64) if wanted.gpu_count else None
-    state.table.charge(wanted, np.array([at], np.int64), masks, sign)
+    state.table.charge_one(state.sigs[sig], at, mask, sign)
     level(state, state.specs[sig].priority, node)[node] += sign
     _add_up(state, sig, sign)
 

@@ -33,7 +33,8 @@ def scores(pod, held=None, **of_node) -> tuple[int, int]:
     for plugin in (LEAST_ALLOCATED, BALANCED_ALLOCATION):
         alone = plugin.score(pod, OneNode(table, 0).values) if plugin.applies(pod) else 0
         if plugin.applies(pod):
-            assert plugin.scores(pod, table.cols, table.whole).tolist() == [alone]
+            for cut in (False, all(table.cols[c, 0] >= amount for c, amount in pod.within)):
+                assert plugin.scores(pod, table.cols, table.whole, cut).tolist() == [alone]
         found.append(alone)
     return found[0], found[1]
 
@@ -73,7 +74,7 @@ def test_the_share_of_a_node_with_more_defaults_than_it_has_is_zero_and_not_nega
     asks = sig(table, spec(100, GI // 8))
     assert Kernel().place(table, asks, 1).rows.tolist() == [0]
     assert LEAST_ALLOCATED.score(asks, OneNode(table, 0).values) == expected
-    assert LEAST_ALLOCATED.scores(asks, table.cols, True).tolist() == [expected]
+    assert LEAST_ALLOCATED.scores(asks, table.cols, True, False).tolist() == [expected]
 
 
 def test_the_golden_total_with_default_weights():
@@ -101,7 +102,7 @@ def test_amounts_up_to_the_limit_are_divided_like_integers():
             asked = (memory - 1) - ((memory - 1) * share // 100 + off)
             pod = sig(table, spec(0, asked))
             expected = (100 + (memory - 1 - asked) * 100 // (memory - 1)) // 2
-            assert LEAST_ALLOCATED.scores(pod, table.cols, True)[0] == expected
+            assert LEAST_ALLOCATED.scores(pod, table.cols, True, True)[0] == expected
             assert LEAST_ALLOCATED.score(pod, OneNode(table, 0).values) == expected
 
 

@@ -1,0 +1,102 @@
+"""What the product takes for granted about Kubernetes 1.35, asked of a real API server."""
+
+from typing import Any
+
+import pytest
+
+from shared.testing.kube_objects import binding, pod
+from shared.testing.kube_server import KubeServers
+
+pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("kube")]
+PODS = "/api/v1/namespaces/default/pods"
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+
+
+@pytest.fixture
+def created(cluster: KubeServers) -> Any:
+    """The metadata of a new pending pod."""
+    unnamed = pod("")
+    unnamed["metadata"]["generateName"] = "pod-"
+    return cluster.api.create(PODS, unnamed).ok()["metadata"]
+
+
+def bind(servers: KubeServers, name: str, to: str = "node-a", **preconditions: str):
+    return servers.api.create(f"{PODS}/{name}/binding", binding(name, to, **preconditions))
+
+
+def test_a_bind_is_accepted_whether_or_not_its_node_exists(cluster: KubeServers, created):
+    name, uid, version = (created[field] for field in ("name", "uid", "resourceVersion"))
+    assert bind(cluster, name, uid=uid, resource_version=version).status == 201
+    bound = cluster.api.get(f"{PODS}/{name}").ok()
+    assert bound["spec"]["nodeName"] == "node-a"
+    (condition,) = bound["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
+    assert cluster.api.get("/api/v1/nodes/node-a").status == 404
+
+
+@pytest.mark.parametrize("to", ["node-a", "node-b"])
+def test_a_second_bind_is_refused_even_to_the_same_node(cluster: KubeServers, created, to):
+    bind(cluster, created["name"]).ok()
+    refused = bind(cluster, created["name"], to)
+    assert refused.status == 409
+    assert f'pod {created["name"]} is already assigned to node "node-a"' in refused.message
+
+
+def test_a_status_patch_fences_every_older_bind(cluster: KubeServers, created):
+    name, uid, older = (created[field] for field in ("name", "uid", "resourceVersion"))
+    patch = {"status": {"conditions": [UNSCHEDULABLE]}}
+    patched = cluster.api.request("PATCH", f"{PODS}/{name}/status", patch).ok()
+    refused = bind(cluster, name, uid=uid, resource_version=older)
+    assert refused.status == 409
+    assert "Precondition failed: ResourceVersion in precondition" in refused.message
+    newer = patched["metadata"]["resourceVersion"]
+    assert int(newer) > int(older)
+    assert bind(cluster, name, uid=uid, resource_version=newer).status == 201
+
+
+def test_a_bind_of_another_pod_of_the_name_is_refused(cluster: KubeServers, created):
+    refused = bind(cluster, created["name"], uid="a-pod-of-yesterday")
+    assert refused.status == 409
+    assert "Precondition failed: UID in precondition" in refused.message
+
+
+def test_a_gated_pod_is_refused_and_says_so_itself(cluster: KubeServers):
+    gated = pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+    made = cluster.api.create(PODS, gated).ok()
+    refused = bind(cluster, "gated")
+    assert refused.status == 409
+    assert "has non-empty .spec.schedulingGates" in refused.message
+    # Written by the API server as it stores the pod.
+    (condition,) = made["status"]["conditions"]
+    assert (condition["type"], condition["reason"]) == ("PodScheduled", "SchedulingGated")
+
+
+def test_a_pod_that_is_being_deleted_is_refused(cluster: KubeServers):
+    leaving = pod("leaving")
+    leaving["metadata"]["finalizers"] = ["example.com/wait"]
+    cluster.api.create(PODS, leaving).ok()
+    cluster.api.request("DELETE", f"{PODS}/leaving").ok()
+    refused = bind(cluster, "leaving")
+    assert refused.status == 409
+    assert "is being deleted, cannot be assigned to a host" in refused.message
+
+
+def test_a_pod_that_is_not_there_is_not_found(cluster: KubeServers):
+    assert bind(cluster, "never-made").status == 404
+
+
+def test_workloads_are_served_as_v1alpha1_and_nothing_newer(cluster: KubeServers):
+    group = cluster.api.get("/apis/scheduling.k8s.io").ok()
+    assert [version["version"] for version in group["versions"]] == ["v1", "v1alpha1"]
+    gang = {"name": "workers", "policy": {"gang": {"minCount": 3}}}
+    workload = {
+        "apiVersion": "scheduling.k8s.io/v1alpha1",
+        "kind": "Workload",
+        "metadata": {"name": "training"},
+        "spec": {"podGroups": [gang]},
+    }
+    workloads = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
+    assert cluster.api.create(workloads, workload).ok()["spec"]["podGroups"] == [gang]
+    reference = {"name": "training", "podGroup": "workers"}
+    member = cluster.api.create(PODS, pod("member", workloadRef=reference)).ok()
+    assert member["spec"]["workloadRef"] == reference

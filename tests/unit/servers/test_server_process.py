@@ -1,0 +1,99 @@
+"""A server's process: seen to serve, reported when it does not, and never left behind."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shared.testing.kube_objects import eventually
+from shared.testing.server_process import ServerProcess
+
+STARTS_AND_DIES = """
+import os, signal, sys
+from pathlib import Path
+from shared.testing.server_process import ServerProcess
+server = ServerProcess("sleep", ["sleep", "60"], Path(sys.argv[1]), lambda: True)
+server.start()
+print(server.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def sleeper(tmp_path: Path, **settings) -> ServerProcess:
+    return ServerProcess("sleep", ["sleep", "60"], tmp_path / "log", lambda: True, **settings)
+
+
+def ended(pid: int) -> bool:
+    """Whether no such process is there; a dead one nobody waited for counts as ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return True
+    return stat.rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.parametrize("how", ["kill", "terminate"])
+def test_it_can_be_ended_and_started_again(tmp_path: Path, how: str):
+    server = sleeper(tmp_path)
+    server.start()
+    first = server.pid
+    getattr(server, how)()
+    assert not server.running
+    assert ended(first)
+    server.start()
+    assert server.running
+    assert server.pid != first
+    server.kill()
+    server.kill()
+
+
+def test_it_ends_with_a_parent_that_was_killed(tmp_path: Path):
+    command = [sys.executable, "-c", STARTS_AND_DIES, str(tmp_path / "log")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path.cwd())
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    pid = int(done.stdout)
+    eventually(lambda: ended(pid), "the watchdog has ended it")
+
+
+def test_one_that_ends_instead_of_serving_is_reported_with_its_log(tmp_path: Path):
+    command = ["sh", "-c", "echo the port is taken; exit 1"]
+    server = ServerProcess("etcd", command, tmp_path / "log", lambda: False)
+    with pytest.raises(RuntimeError, match=r"(?s)etcd ended; its log .*the port is taken"):
+        server.start()
+    assert not server.running
+
+
+def test_one_that_never_serves_is_ended_and_reported(tmp_path: Path):
+    command = ["sh", "-c", "echo thinking; exec sleep 60"]
+    server = ServerProcess("etcd", command, tmp_path / "log", lambda: False, start_timeout_s=0.3)
+    with pytest.raises(RuntimeError, match=r"(?s)etcd did not serve in time; .*thinking"):
+        server.start()
+    assert not server.running
+
+
+def test_a_paused_one_runs_again(tmp_path: Path):
+    server = sleeper(tmp_path)
+    server.start()
+    state = Path(f"/proc/{server.pid}/stat")
+
+    def letter() -> str:
+        return state.read_text(encoding="ascii").rpartition(")")[2].split()[0]
+
+    server.pause()
+    eventually(lambda: letter() == "T", "it stands still")
+    server.resume()
+    eventually(lambda: letter() == "S", "it goes on")
+    assert server.cpu_seconds() < 1.0
+    server.kill()
+
+
+def test_a_second_start_is_refused(tmp_path: Path):
+    server = sleeper(tmp_path)
+    server.start()
+    with pytest.raises(RuntimeError, match="sleep is running"):
+        server.start()
+    server.kill()
+    with pytest.raises(RuntimeError, match="sleep is not running"):
+        server.pause()
