@@ -5,6 +5,7 @@ which names are asked for. Nothing here decides anything about pods.
 """
 
 import asyncio
+import gc
 import os
 import time
 import uuid
@@ -29,9 +30,28 @@ from shared.ports.bus import Bus, JournalName
 from shared.ports.cluster import Cluster
 from shared.ports.snapshots import SnapshotStore
 
-PATIENCE_MS = {"permit": 20, "preemption": 20}
-"""Services that follow every pod and decide about few: a record per glance would be a third of all
-records, and work for whoever reads them.
+SOON, LATER = 5, 20
+LINGER_MS: dict[str, dict[str, int]] = {
+    "queueing": {"binding": SOON},
+    "placement": {"ingest": SOON, "binding": SOON},
+    "permit": {"ingest": LATER, "queueing": SOON, "placement": SOON, "binding": LATER},
+    "preemption": {"ingest": LATER, "queueing": SOON, "placement": SOON, "binding": LATER},
+    "binding": {"ingest": SOON, "queueing": SOON},
+}
+"""By service and source: milliseconds that news may wait for company. What moves a pod on its way
+never waits; what a service only follows does, for a turn per fact costs more than the fact.
+"""
+
+
+def linger_ms(core: Core[Any]) -> dict[str, int]:
+    """The journals among a core's sources whose news may wait, and how long."""
+    by_service = LINGER_MS.get(service_of(core.journal), {})
+    return {name: by_service.get(service_of(name), 0) for name in core.sources}
+
+
+GC_THRESHOLDS = (2_000, 10, 1_000)
+"""Full collections go through the whole state and hold the loop up for tens of milliseconds; what
+the services leave behind in cycles (failed requests, mostly) is young when it dies.
 """
 
 
@@ -102,9 +122,16 @@ class Mesh:
         def make_owner() -> Owner[Any]:
             core = make_core(journal, self.placements)
             shell = self._shell(journal)
-            patience_ms = PATIENCE_MS.get(service_of(journal), 0)
             return Owner(
-                core, bus, self.store, host, shell, self.config, policy, self.epoch, patience_ms
+                core,
+                bus,
+                self.store,
+                host,
+                shell,
+                self.config,
+                policy,
+                self.epoch,
+                linger_ms(core),
             )
 
         return Member(JournalName(journal), bus, host, make_owner)
@@ -118,6 +145,7 @@ class Mesh:
 
     async def serve(self, journals: Sequence[str]) -> None:
         """Keep these journals owned until cancelled; the first halt ends them all."""
+        gc.set_threshold(*GC_THRESHOLDS)
         self.members = {journal: self.member(journal) for journal in journals}
         async with asyncio.TaskGroup() as group:
             for journal, member in self.members.items():

@@ -156,10 +156,10 @@ class SimBus:
         size_bytes = 0
         held = log.records[journal]
         for position in range(start, end):
-            size_bytes += len(held[position])
-            if out and size_bytes > limit_bytes:
-                break
             out.append((position, held[position]))
+            size_bytes += len(held[position])
+            if size_bytes >= limit_bytes:
+                break
         return out
 
     async def bounds(self, journal: JournalName) -> tuple[int, int]:

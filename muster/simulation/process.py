@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from muster.mesh import linger_ms
 from muster.simulation.network import SimNetwork
 from muster.simulation.virtual_time import SimClock
 from shared.events.base import Event
@@ -127,8 +128,9 @@ class Process:
         return f"{self.name}-{id_of(self)}-{self.nonces}"
 
     def _make_owner(self, host: Host) -> Owner[Any]:
+        core = self.make_core()
         owner = SimOwner(
-            self.make_core(),
+            core,
             self.bus,
             self.store,
             host,
@@ -136,6 +138,7 @@ class Process:
             self.config,
             self.policy,
             self.epoch,
+            linger_ms(core),
         )
         self.owners.append(owner)
         return owner

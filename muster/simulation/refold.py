@@ -9,9 +9,9 @@ from typing import Any
 
 from muster.checker.journals import Problem
 from shared.machine.core import Core, Cursor, step
-from shared.machine.fold import Folded, apply_inputs, begin_step, state_hash
+from shared.machine.fold import Folded, state_hash
 from shared.machine.reader import Reader
-from shared.machine.record import Consumed, Record, received_of, slice_events
+from shared.machine.record import Consumed, Record, slice_events
 
 Inputs = list[tuple[Consumed, list[tuple[int, Record]]]]
 
@@ -76,10 +76,7 @@ def _compare(folded: Folded[Any], position: int, recorded: str, where: str) -> P
 
 def _redecide(folded: Folded[Any], record: Record, inputs: Inputs, where: str) -> Problem | None:
     core, state = folded.core, folded.state
-    begin_step(state, record.time_ms)
-    apply_inputs(core, state, inputs)
-    for event in received_of(record):
-        core.evolve(state, event)
+    folded.apply_causes(record, inputs)
     events = step(core, state)
     slices = slice_events(events)
     if slices == record.slices:

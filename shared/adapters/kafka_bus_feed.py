@@ -72,8 +72,8 @@ class Feed:
         total_bytes = 0
         for position in range(start, self.next):
             payload = self._records[self._head + position - self.first]
-            total_bytes += len(payload)
-            if out and total_bytes > limit_bytes:
-                break
             out.append((position, payload))
+            total_bytes += len(payload)
+            if total_bytes >= limit_bytes:
+                break
         return out

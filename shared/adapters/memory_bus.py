@@ -70,10 +70,10 @@ class MemoryBus:
         size_bytes = 0
         for position in range(start, held.end):
             payload = held.records[position - held.first]
-            size_bytes += len(payload)
-            if out and size_bytes > limit_bytes:
-                break
             out.append((position, payload))
+            size_bytes += len(payload)
+            if size_bytes >= limit_bytes:
+                break
         return out
 
     async def bounds(self, journal: JournalName) -> tuple[int, int]:

@@ -106,8 +106,8 @@ class Ring:
         records = tail.records
         for at in range(index, len(records)):
             payload = records[at]
-            total_bytes += len(payload)
-            if out and total_bytes > limit_bytes:
-                break
             out.append((start + at - index, payload))
+            total_bytes += len(payload)
+            if total_bytes >= limit_bytes:
+                break
         return out

@@ -1,8 +1,9 @@
 """Folding a journal: how an owner recovers, and how a replay gets to any position.
 
-A record first applies, by reference, the input events it consumed, then what it received, then its
-own events. Folding never decides. It starts from the newest snapshot that can be read, and falls
-back to the one before, at worst to the journal's start.
+A record first applies, by reference, the input events it consumed (at the times of the turns that
+consumed them), then what it received, then its own events. Folding never decides. It starts from
+the newest snapshot that can be read, and falls back to the one before, at worst to the journal's
+start.
 """
 
 import hashlib
@@ -68,10 +69,9 @@ class Folded(Generic[S]):
         self, record: Record, inputs: list[tuple[Consumed, list[tuple[int, Record]]]]
     ) -> None:
         """Apply everything that the record's own events were decided from, and not those."""
-        begin_step(self.state, record.time_ms)
+        apply_inputs(self.core, self.state, inputs, record.time_ms)
         if record.claim is not None:
             self.core.evolve(self.state, Configured(record.claim.config))
-        apply_inputs(self.core, self.state, inputs)
         for event in received_of(record):
             self.core.evolve(self.state, event)
 
@@ -111,11 +111,14 @@ def begin_step(state: MachineState, now_ms: int) -> None:
 
 
 def apply_inputs(
-    core: Core[S], state: S, inputs: list[tuple[Consumed, list[tuple[int, Record]]]]
+    core: Core[S], state: S, inputs: list[tuple[Consumed, list[tuple[int, Record]]]], now_ms: int
 ) -> int:
-    """Apply consumed records in order; returns how many events they held for this reader."""
+    """Apply consumed records in order, each range at its time, and come to the step's time;
+    returns how many events they held for this reader.
+    """
     count = 0
     for consumed, records in inputs:
+        begin_step(state, now_ms if consumed.time_ms < 0 else consumed.time_ms)
         cursor = state.cursors[consumed.journal]
         for position, record in records:
             cursor.next = position + 1
@@ -124,6 +127,7 @@ def apply_inputs(
                 core.evolve(state, event)
                 count += 1
         cursor.next = consumed.stop
+    begin_step(state, now_ms)
     return count
 
 

@@ -28,11 +28,12 @@ class RecordUnreadable(Exception):
 
 
 class Consumed(Struct, frozen=True, gc=False, array_like=True):
-    """Records [start, stop) of another journal."""
+    """Records [start, stop) of another journal, applied at `time_ms` (-1 = the record's)."""
 
     journal: str
     start: int
     stop: int
+    time_ms: int = -1
 
 
 class Slice(Struct, frozen=True, gc=False, array_like=True):
@@ -61,7 +62,9 @@ class SnapshotNote(Struct, frozen=True):
 
 class Record(Struct, frozen=True, omit_defaults=True):
     """One step. `term` is the position of the claim it was written under (a claim's own record
-    carries -1), `seq` counts the term's records from 1, `time_ms` is the step's `now`.
+    carries -1), `seq` counts the term's records from 1, `time_ms` is the step's `now`. `consumed`
+    is in the order it was applied in; earlier turns that decided nothing come first, with their
+    own times.
     """
 
     term: int

@@ -1,7 +1,9 @@
 """The only loop: how an owner reads, decides, records, and lets effects out.
 
 One turn = one step = at most one record. While an append is in flight nothing is decided; what
-arrives meanwhile goes into the next turn (group commit). Three rules keep it safe, and the
+arrives meanwhile goes into the next turn (group commit). A turn that consumed and decided nothing
+makes no record of its own: the next one holds what it consumed, with its time. Three rules keep it
+safe, and the
 exhaustive model (tests/properties/test_machine_model.py) breaks when any one is dropped:
 
 * Nothing is shown outside before its record is acknowledged at the expected position.
@@ -11,7 +13,7 @@ exhaustive model (tests/properties/test_machine_model.py) breaks when any one is
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol
@@ -19,7 +21,7 @@ from typing import Any, Generic, Protocol
 from shared.events.base import Event
 from shared.machine.core import Core, S, step
 from shared.machine.crash import CrashPoint, Probe, no_probe
-from shared.machine.fold import Folded, apply_inputs, begin_step, fold
+from shared.machine.fold import Folded, apply_inputs, fold
 from shared.machine.reader import Reader
 from shared.machine.record import (
     Claim,
@@ -35,10 +37,29 @@ from shared.ports.bus import Bus, JournalName, WrongPosition
 from shared.ports.clock import Clock
 from shared.ports.snapshots import SnapshotStore
 
+# Python 3.11 looks members of an enum up slowly, and these are passed in every turn.
+(
+    BEFORE_CONSUME,
+    AFTER_CONSUME,
+    BEFORE_DECIDE,
+    AFTER_DECIDE,
+    BEFORE_APPEND,
+    AFTER_APPEND,
+    BEFORE_ACKNOWLEDGE,
+    AFTER_ACKNOWLEDGE,
+    BEFORE_EFFECT,
+    AFTER_EFFECT,
+    BEFORE_OUTCOME,
+    AFTER_OUTCOME,
+    *_OF_SNAPSHOTS,
+) = CrashPoint
+
 HEARTBEAT_MS = 1_000
 JUMP_MS_MAX = 2_000
 READ_BYTES_MAX = 256 << 10
 """Read from one journal in one turn; short turns keep the services of one process in step."""
+QUIET_RANGES_MAX = 256
+"""Ranges consumed in turns that decided nothing, until a record is written for them alone."""
 OFFERS_PER_TURN = 1_024
 OFFERS_MAX = 4_096
 RECORD_FORMAT_VERSION = 1
@@ -138,10 +159,10 @@ class Owner(Generic[S]):
         config: dict[str, Any],
         policy: SnapshotPolicy | None = None,
         epoch: int = 1,
-        patience_ms: int = 0,
+        linger_ms: Mapping[str, int] | None = None,
     ) -> None:
-        """Nothing happens before `claim`. `patience_ms` is how long inputs may gather after a turn
-        that consumed and decided nothing.
+        """Nothing happens before `claim`. `linger_ms` says by source how long its news may wait
+        for a turn that something else causes.
         """
         self.core, self.bus, self.host, self.shell = core, bus, host, shell
         self.journal = JournalName(core.journal)
@@ -154,14 +175,15 @@ class Owner(Generic[S]):
         self._fresh: list[bool] = []
         self._offers: deque[Event] = deque()
         self._consumed: dict[str, int] = {}
+        self._quiet: list[Consumed] = []
         self._wake = asyncio.Event()
         self._cancels: list[Callable[[], None]] = []
         self._started_effect = -1
         self._wall_skew_ms = 0
         self._appended_ms = 0
         self._note: SnapshotNote | None = None
-        self._patience_ms = patience_ms
-        self._was_idle = False
+        self._linger_ms = linger_ms or {}
+        self._lingering: asyncio.TimerHandle | None = None
 
     @property
     def state(self) -> S:
@@ -210,7 +232,12 @@ class Owner(Generic[S]):
 
     def _arrived(self, index: int) -> None:
         self._fresh[index] = True
-        self._wake.set()
+        linger_ms = self._linger_ms.get(self._readers[index].journal, 0)
+        if not linger_ms:
+            self._wake.set()
+        elif self._lingering is None:
+            loop = asyncio.get_running_loop()
+            self._lingering = loop.call_later(linger_ms / 1000, self._wake.set)
 
     async def _append_claim(self, now_ms: int) -> int:
         payload = encode(Record(-1, 0, now_ms, claim=self._claim))
@@ -227,8 +254,6 @@ class Owner(Generic[S]):
         try:
             while True:
                 await self._rest()
-                if self._was_idle and self._patience_ms:
-                    await asyncio.sleep(self._patience_ms / 1000)
                 await self._turn()
         except (AssertionError, LookupError, ValueError):
             await self._assert_ours()
@@ -265,6 +290,9 @@ class Owner(Generic[S]):
             await self._wake.wait()
             timer.cancel()
         self._wake.clear()
+        if self._lingering is not None:
+            self._lingering.cancel()
+            self._lingering = None
 
     def _now_ms(self) -> int:
         """The journal's time: wall time, but a jump forward counts as 2 s and none goes back."""
@@ -277,29 +305,40 @@ class Owner(Generic[S]):
     async def _turn(self) -> None:
         """One step: consume, decide, record."""
         probe = self.host.probe
-        probe(CrashPoint.BEFORE_CONSUME)
+        probe(BEFORE_CONSUME)
         inputs = await self._gather()
         received = self._received()
         now_ms = self._now_ms()
-        begin_step(self.state, now_ms)
-        count = apply_inputs(self.core, self.state, inputs)
+        count = apply_inputs(self.core, self.state, inputs, now_ms)
         if received:
-            probe(CrashPoint.BEFORE_OUTCOME)
+            probe(BEFORE_OUTCOME)
             for event in received:
                 self.core.evolve(self.state, event)
-            probe(CrashPoint.AFTER_OUTCOME)
-        probe(CrashPoint.AFTER_CONSUME)
-        probe(CrashPoint.BEFORE_DECIDE)
+            probe(AFTER_OUTCOME)
+        probe(AFTER_CONSUME)
+        probe(BEFORE_DECIDE)
         events = step(self.core, self.state)
-        probe(CrashPoint.AFTER_DECIDE)
+        probe(AFTER_DECIDE)
         self.stats.steps += 1
         self.stats.inputs += count
-        self._was_idle = count > 0 and not events and not received
         beat = now_ms - self._appended_ms >= HEARTBEAT_MS
-        if count or events or received or beat or self._note:
+        full = len(self._quiet) >= QUIET_RANGES_MAX
+        if events or received or beat or full or self._note:
             await self._record(now_ms, received, events)
             self._start_effects()
             await self._snapshot()
+        elif count:
+            self._quiet += self._ranges(now_ms)
+
+    def _ranges(self, time_ms: int = -1) -> list[Consumed]:
+        """What was consumed and is in no range yet, in the order of the sources."""
+        ranges = [
+            Consumed(reader.journal, self._consumed[reader.journal], reader.next, time_ms)
+            for reader in self._readers
+            if reader.next > self._consumed[reader.journal]
+        ]
+        self._consumed = {reader.journal: reader.next for reader in self._readers}
+        return ranges
 
     def _received(self) -> tuple[Event, ...]:
         """The oldest offers, as many as fit a short turn."""
@@ -327,16 +366,14 @@ class Owner(Generic[S]):
                 records = list(reader.accept_all(batch))
                 self.stats.voids += reader.voids - voids
                 found.append((Consumed(reader.journal, start, reader.next), records))
-                self._arrived(index)
+                if sum(len(payload) for _position, payload in batch) >= READ_BYTES_MAX:
+                    self._arrived(index)
         return found
 
     async def _record(self, now_ms: int, received: tuple[Event, ...], events: list[Event]) -> None:
         """Append the step as one record and wait for its acknowledgement."""
-        consumed = tuple(
-            Consumed(reader.journal, self._consumed[reader.journal], reader.next)
-            for reader in self._readers
-            if reader.next > self._consumed[reader.journal]
-        )
+        consumed = (*self._quiet, *self._ranges())
+        self._quiet = []
         own = self.folded.own
         record = Record(
             own.term,
@@ -349,18 +386,17 @@ class Owner(Generic[S]):
         )
         payload = encode(record)
         probe = self.host.probe
-        probe(CrashPoint.BEFORE_APPEND)
+        probe(BEFORE_APPEND)
         position = await self._append(payload)
-        probe(CrashPoint.AFTER_APPEND)
-        probe(CrashPoint.BEFORE_ACKNOWLEDGE)
+        probe(AFTER_APPEND)
+        probe(BEFORE_ACKNOWLEDGE)
         own.next, own.seq = position + 1, own.seq + 1
         self._note = None
-        self._consumed = {reader.journal: reader.next for reader in self._readers}
         self._appended_ms = now_ms
         self.stats.records += 1
         self.stats.bytes += len(payload)
         self.stats.events += len(events)
-        probe(CrashPoint.AFTER_ACKNOWLEDGE)
+        probe(AFTER_ACKNOWLEDGE)
 
     async def _append(self, payload: bytes) -> int:
         while True:
@@ -391,10 +427,10 @@ class Owner(Generic[S]):
         """Let out the effects that acknowledged records demand and that were not started yet."""
         for effect_id, effect in self.core.effects(self.state).items():
             if effect_id > self._started_effect:
-                self.host.probe(CrashPoint.BEFORE_EFFECT)
+                self.host.probe(BEFORE_EFFECT)
                 self._started_effect = effect_id
                 self.shell.effect(effect_id, effect)
-                self.host.probe(CrashPoint.AFTER_EFFECT)
+                self.host.probe(AFTER_EFFECT)
 
     async def _snapshot(self) -> None:
         if self.snapshots.due(self.folded.own.next, self.state.now_ms):

@@ -88,7 +88,8 @@ class Bus(Protocol):
     async def read(
         self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
     ) -> list[tuple[int, bytes]]:
-        """Acknowledged records from `start` on, in order, at least one if any exist; [] at the end.
+        """Acknowledged records from `start` on, in order, until they have `limit_bytes` together,
+        the last one included, or there are no more; [] at the end.
 
         While this client has a watch open on the journal, [] may also mean "not arrived yet":
         its notify follows. Who must know the true end asks `bounds`. Raises CutAway,

@@ -1,4 +1,4 @@
-"""Appends golden events for types that have none, and the golden record of a format that has none.
+"""Appends golden events for types that have none, and a golden record when its shape has grown.
 
 Never changes an old line.
 """
@@ -26,9 +26,10 @@ def main() -> None:
             lines.append(json.dumps({"of": of, "type": tag, "msgpack": packed}))
     PATH.write_text("\n".join(lines) + "\n")
     kept = RECORDS.read_text().splitlines() if RECORDS.exists() else []
-    if FORMAT.decode() not in [json.loads(line)["format"] for line in kept]:
-        record = example(Record)
-        line = {"format": FORMAT.decode(), "payload": encode(record).hex()}
+    record = example(Record)
+    payload = encode(record).hex()
+    if payload not in [json.loads(line)["payload"] for line in kept]:
+        line = {"format": FORMAT.decode(), "payload": payload}
         kept.append(json.dumps({**line, "means": msgspec.to_builtins(record)}))
     RECORDS.write_text("\n".join(kept) + "\n")
 

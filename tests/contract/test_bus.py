@@ -64,8 +64,21 @@ async def test_a_read_is_limited_but_never_empty_before_the_end(store: Store):
     for position in range(5):
         await bus.append(JOURNAL, position, bytes(1_000))
     assert [position for position, _ in await bus.read(JOURNAL, 1, limit_bytes=1)] == [1]
-    assert [position for position, _ in await bus.read(JOURNAL, 1, limit_bytes=2_000)] == [1, 2]
+    for limit_bytes in (1_001, 2_000):
+        found = await bus.read(JOURNAL, 1, limit_bytes)
+        assert [position for position, _ in found] == [1, 2]
     assert len(await read_all(bus, 0, limit_bytes=1)) == 5
+
+
+async def test_appends_at_once_each_have_their_own_answer(store: Store):
+    one, other = await store.client(), await store.client()
+    journals = [JOURNAL, JournalName("queueing/0")]
+    appends = [client.append(name, 0, b"x") for name in journals for client in (one, other)]
+    answers = await asyncio.gather(*appends, return_exceptions=True)
+    for first, second in (answers[:2], answers[2:]):
+        refused = sorted(isinstance(answer, WrongPosition) for answer in (first, second))
+        assert refused == [False, True]
+        assert 0 in (first, second)
 
 
 async def test_an_unused_journal_has_nothing(store: Store):

@@ -6,6 +6,8 @@ import pytest
 
 from shared.adapters.memory_bus import MemoryBus, MemoryLog
 from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.events.ingest import SourceAdvanced
+from shared.machine import runtime
 from shared.machine.core import Cursor
 from shared.machine.fold import Folded, NeedsReset, fold
 from shared.machine.reader import Reader
@@ -13,9 +15,17 @@ from shared.machine.record import RecordUnreadable, decode, encode
 from shared.machine.runtime import EpochOver, OwnershipLost
 from shared.machine.snapshots import SnapshotPolicy
 from shared.ports.bus import AppendUnknown, JournalName
-from tests.unit.machine.toy import HandClock, ListShell, ToyIngest, ToyQueueing, owner, turn
+from tests.unit.machine.toy import (
+    HandClock,
+    ListShell,
+    ToyIngest,
+    ToyQueueing,
+    owner,
+    turn,
+)
 
 INGEST = JournalName("ingest/0")
+QUEUEING = JournalName("queueing/0")
 
 
 @pytest.fixture
@@ -226,10 +236,64 @@ async def test_a_claim_of_an_older_epoch_is_never_in_force(bus, store):
 
 
 class ToyFollower(ToyQueueing):
-    """Follows and decides nothing."""
+    """Notes what it follows with the times, and decides nothing."""
+
+    def evolve(self, state, event):
+        if isinstance(event, SourceAdvanced):
+            state.todo.append(event.revision)
+            state.total += event.revision * state.now_ms
 
     def decide(self, state):
         yield from ()
+
+
+async def test_what_was_consumed_in_quiet_turns_goes_into_the_next_record_with_its_times(
+    bus, store
+):
+    clock = HandClock()
+    source = owner(ToyIngest(), bus, store)
+    await source.claim()
+    follower = owner(ToyFollower(), bus, store, clock)
+    await follower.claim()
+    for revision in (1, 2):
+        await turn(source, revision)
+        clock.at_ms += 7
+        await turn(follower)
+    assert (await bus.bounds(QUEUEING))[1] == 1
+    clock.at_ms += 1_000
+    await turn(follower)
+    ((_position, payload),) = await bus.read(QUEUEING, 1)
+    consumed = [(part.start, part.stop, part.time_ms) for part in decode(payload, "", 1).consumed]
+    assert consumed == [(0, 2, 1_007), (2, 3, 1_014)]
+    heir = owner(ToyFollower(), bus, store, clock, name="two")
+    await heir.claim()
+    assert heir.state.total == follower.state.total == 1 * 1_007 + 2 * 1_014
+
+
+async def test_quiet_turns_that_never_reached_a_record_are_consumed_again(bus, store):
+    source = owner(ToyIngest(), bus, store)
+    await source.claim()
+    first = owner(ToyFollower(), bus, store)
+    await first.claim()
+    await turn(source, 1)
+    await turn(first)
+    second = owner(ToyFollower(), bus, store, name="two")
+    await second.claim()
+    await turn(second)
+    assert second.state.todo == first.state.todo == [1]
+
+
+async def test_quiet_ranges_are_recorded_before_they_grow_too_many(bus, store, monkeypatch):
+    monkeypatch.setattr(runtime, "QUIET_RANGES_MAX", 2)
+    source = owner(ToyIngest(), bus, store)
+    await source.claim()
+    follower = owner(ToyFollower(), bus, store)
+    await follower.claim()
+    for revision in range(4):
+        await turn(source, revision)
+        await turn(follower)
+    ((_position, payload),) = await bus.read(QUEUEING, 1)
+    assert len(decode(payload, "", 1).consumed) == 3
 
 
 async def consumed(follower, count):
@@ -239,21 +303,21 @@ async def consumed(follower, count):
             await asyncio.sleep(0.002)
 
 
-@pytest.mark.parametrize(("patience_ms", "records"), [(0, 3), (1_000, 2)])
-async def test_a_patient_owner_gathers_what_it_only_follows(bus, store, patience_ms, records):
+@pytest.mark.parametrize(("linger_ms", "turns"), [(0, 3), (500, 1)])
+async def test_news_of_a_source_that_is_only_followed_waits_for_company(
+    bus, store, linger_ms, turns
+):
     source = owner(ToyIngest(), bus, store)
     await source.claim()
-    follower = owner(ToyFollower(), bus, store, patience_ms=patience_ms)
+    follower = owner(ToyFollower(), bus, store, linger_ms={"ingest/0": linger_ms})
     await follower.claim()
     running = asyncio.create_task(follower.run())
+    await asyncio.sleep(0.02)
+    before = follower.stats.steps
     for revision in (1, 2, 3):
         await turn(source, revision)
-        if revision == 1 or not patience_ms:
-            await consumed(follower, revision)
-        else:
-            await asyncio.sleep(0.05)  # time enough for an owner without patience
+        await asyncio.sleep(0.02)  # time enough for a turn of its own
     await consumed(follower, 3)
+    assert follower.stats.steps - before == turns
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert follower.state.todo == [1, 2, 3]
-    assert len(await bus.read(JournalName("queueing/0"), 1)) == records

@@ -1,5 +1,6 @@
 """A toy service: it adds up what it is told and reports each sum; one effect per report."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -124,12 +125,13 @@ def owner(
     host = Host(clock or HandClock(), name, lambda: name, inline)
     shell = options.get("shell") or ListShell()
     policy = options.get("policy", SnapshotPolicy())
-    epoch, patience_ms = options.get("epoch", 1), options.get("patience_ms", 0)
-    return Owner(core, bus, store, host, shell, {}, policy, epoch, patience_ms)
+    epoch, linger_ms = options.get("epoch", 1), options.get("linger_ms")
+    return Owner(core, bus, store, host, shell, {}, policy, epoch, linger_ms)
 
 
 async def turn(member: Owner[ToyState], *revisions: int) -> None:
-    """Offer some revisions and take one turn."""
+    """Offer some revisions and take one turn, with what its sources told before."""
+    await asyncio.sleep(0)
     for revision in revisions:
         member.offer(WatchAdvanced(revision))
     await member._turn()
