@@ -59,6 +59,8 @@ class KubeOptions:
     # Also how often history older than this is thrown away. Watches and continued lists are served
     # from the watch cache's own history: for a 410 soon turn that off too.
     etcd_compaction_interval_s: int | None = None
+    # What EtcdHistory needs; slower than the default, protobuf.
+    storage_json: bool = False
     watch_cache: bool = True
     # Watches end after one to two times this.
     min_request_timeout_s: int | None = None
@@ -205,6 +207,8 @@ def _limits(options: KubeOptions) -> list[str]:
         "watch-cache": None if options.watch_cache else "false",
         "enable-priority-and-fairness": None if options.priority_and_fairness else "false",
     }
+    if options.storage_json:
+        settings["storage-media-type"] = "application/json"
     return [f"--{name}={value}" for name, value in settings.items() if value is not None]
 
 

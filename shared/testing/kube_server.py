@@ -35,11 +35,14 @@ _NEEDED = {
 }
 
 
-def missing_programs() -> list[str]:
-    """What of a control plane is not there; with nothing missing a cluster can be started."""
+def missing_parts() -> list[str]:
+    """What a control plane needs and is not there; with nothing missing one can be started."""
     built = servers_dir()
-    found = [f"{folder}/{name}" for folder, names in _NEEDED.items() for name in names]
-    missing = [name for name in found if not (built / name).is_file()]
+    missing = [
+        part
+        for part, names in _NEEDED.items()
+        if not all((built / part / name).is_file() for name in names)
+    ]
     return missing + ([] if shutil.which("openssl") else ["openssl"])
 
 
@@ -116,7 +119,7 @@ class KubeServers:
     def start(self) -> None:
         """Etcd and the API server, until it is ready. Raises RuntimeError with the log's end."""
         try:
-            missing = missing_programs()
+            missing = missing_parts()
             if missing:
                 raise RuntimeError(f"no {', '.join(missing)}: run '{INSTALL_COMMAND}' (needs go)")
             self._prepare()

@@ -13,7 +13,7 @@ import typer
 
 from shared.testing.kube_objects import node
 from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import INSTALL_COMMAND, KubeServers, missing_programs
+from shared.testing.kube_server import INSTALL_COMMAND, KubeServers, missing_parts
 
 
 def run(
@@ -25,7 +25,7 @@ def run(
 ) -> None:
     """Start etcd, the API server, the controller-manager, KWOK and kube-scheduler; print how to
     use them; end everything and remove its data at Ctrl-C."""
-    missing = missing_programs()
+    missing = missing_parts()
     if missing:
         print(f"missing: {', '.join(missing)}; run '{INSTALL_COMMAND}'", file=sys.stderr)
         raise typer.Exit(1)

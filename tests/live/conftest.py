@@ -7,7 +7,7 @@ import pytest
 
 from shared.testing.kube_credentials import User
 from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import INSTALL_COMMAND, KubeServers, missing_programs
+from shared.testing.kube_server import INSTALL_COMMAND, KubeServers, missing_parts
 from tests.tools import require_tool
 
 NewCluster = Callable[..., KubeServers]
@@ -15,7 +15,7 @@ NewCluster = Callable[..., KubeServers]
 
 def require_kube() -> None:
     """Skip, or fail in CI, where the servers are not built; says which."""
-    missing = missing_programs()
+    missing = missing_parts()
     require_tool(", ".join(missing) or "kube-apiserver", INSTALL_COMMAND, found=not missing)
 
 

@@ -22,6 +22,7 @@ OTHER: dict[str, Any] = {
     "authorization_mode": "RBAC",
     "audit_policy": None,
     "etcd_compaction_interval_s": 7,
+    "storage_json": True,
     "watch_cache": False,
     "min_request_timeout_s": 7,
     "max_requests_inflight": 7,

@@ -1,0 +1,198 @@
+"""What etcd has stored, change by change: the cluster's own history for checkers of live tests.
+
+It follows etcd itself, past the API server: first what there is, then every change, so that it has
+what is compacted later; and it goes on when etcd was killed. A gap is an error. For objects that
+can be read the API server must store JSON (`KubeOptions(storage_json=True)`). Shares no code with
+the product.
+"""
+
+import base64
+import http.client
+import json
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+PODS = "/registry/pods/"
+NODES = "/registry/minions/"
+_MARKER = "/muster-test/marker"
+_RETRY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One key's new value at a revision; None when it was deleted."""
+
+    revision: int
+    key: str
+    value: Any
+
+
+class EtcdHistory:
+    """Follows etcd in a thread of its own. A context manager; `settle` before reading."""
+
+    def __init__(
+        self,
+        etcd_url: str,
+        prefixes: tuple[str, ...] = (PODS, NODES),
+        *,
+        since: int | None = None,
+    ) -> None:
+        """Only keys with one of these prefixes are kept. `since` is the first revision to have,
+        which must not be compacted yet; without it history begins with what there is now."""
+        parts = urlsplit(etcd_url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        self._address = (parts.hostname, parts.port)
+        self._prefixes = prefixes
+        self._changes: list[Change] = []
+        # The last revision that was read to its end; guards the list as well.
+        self._seen = 0 if since is None else since - 1
+        self._begins_now = since is None
+        self._progress = threading.Condition()
+        self._ending = threading.Event()
+        self._failed: BaseException | None = None
+        self._socket: socket.socket | None = None
+        self._thread = threading.Thread(target=self._follow, name="etcd-history", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._begins_now:
+            self._read_all()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ending.set()
+        if self._socket is not None:
+            # Wakes the thread from its read.
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+
+    def settle(self, timeout_s: float = 30.0) -> int:
+        """Until everything that etcd has stored by now is here; returns its revision."""
+        body = {"key": _encoded(_MARKER), "value": _encoded("")}
+        revision = int(self._ask("/v3/kv/put", body)["header"]["revision"])
+        with self._progress:
+            arrived = self._progress.wait_for(
+                lambda: self._seen >= revision or self._failed is not None, timeout_s
+            )
+        if self._failed is not None:
+            raise RuntimeError(f"the history of etcd has a gap: {self._failed}")
+        assert arrived, f"revision {revision} not within {timeout_s} s"
+        return revision
+
+    def changes(self, prefix: str = "") -> list[Change]:
+        """Everything so far under this prefix, in the order of revisions."""
+        with self._progress:
+            return [change for change in self._changes if change.key.startswith(prefix)]
+
+    def at(self, revision: int, prefix: str = "") -> dict[str, Any]:
+        """What there was at this revision, by key."""
+        found: dict[str, Any] = {}
+        for change in self.changes(prefix):
+            if change.revision > revision:
+                break
+            if change.value is None:
+                found.pop(change.key, None)
+            else:
+                found[change.key] = change.value
+        return found
+
+    def _ask(self, path: str, body: dict[str, Any]) -> Any:
+        connection = http.client.HTTPConnection(*self._address, timeout=10)
+        try:
+            connection.request("POST", path, json.dumps(body))
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def _read_all(self) -> None:
+        for prefix in self._prefixes:
+            wanted = {"key": _encoded(prefix), "range_end": _encoded(_after(prefix))}
+            # All prefixes as of one revision: that of the first answer.
+            if self._seen:
+                wanted["revision"] = str(self._seen)
+            answer = self._ask("/v3/kv/range", wanted)
+            self._seen = self._seen or int(answer["header"]["revision"])
+            self._changes.extend(_change({"kv": stored}) for stored in answer.get("kvs", ()))
+        self._changes.sort(key=lambda change: change.revision)
+
+    def _follow(self) -> None:
+        while not self._ending.is_set():
+            try:
+                self._watch()
+            except (OSError, http.client.HTTPException):
+                # etcd was killed, or is not there yet: go on after the last whole revision.
+                time.sleep(_RETRY_S)
+            except BaseException as error:
+                with self._progress:
+                    self._failed = error
+                    self._progress.notify_all()
+                return
+
+    def _watch(self) -> None:
+        every_key = base64.b64encode(b"\0").decode()
+        wanted = {
+            "key": every_key,
+            "range_end": every_key,
+            "start_revision": str(self._seen + 1),
+        }
+        connection = http.client.HTTPConnection(*self._address)
+        try:
+            connection.connect()
+            self._socket = connection.sock
+            connection.request("POST", "/v3/watch", json.dumps({"create_request": wanted}))
+            response = connection.getresponse()
+            while line := response.readline():
+                self._take(json.loads(line)["result"])
+        finally:
+            self._socket = None
+            connection.close()
+
+    def _take(self, result: dict[str, Any]) -> None:
+        assert not result.get("canceled"), f"etcd ended the watch: {result}"
+        changes = [_change(event) for event in result.get("events", ())]
+        if not changes:
+            return
+        with self._progress:
+            assert changes[0].revision > self._seen, (changes[0], self._seen)
+            for change in changes:
+                if change.key.startswith(self._prefixes):
+                    self._changes.append(change)
+            # Without fragments etcd never ends an answer in the middle of a revision.
+            self._seen = changes[-1].revision
+            self._progress.notify_all()
+
+
+def _change(event: dict[str, Any]) -> Change:
+    stored = event["kv"]
+    key = base64.b64decode(stored["key"]).decode(errors="replace")
+    deleted = event.get("type") == "DELETE"
+    value = None if deleted else _decoded(base64.b64decode(stored.get("value", "")))
+    return Change(int(stored["mod_revision"]), key, value)
+
+
+def _decoded(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except ValueError:
+        # Some kinds are stored as protobuf whatever is asked for.
+        return raw
+
+
+def _after(prefix: str) -> str:
+    """The first key behind all that begin with this one."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
