@@ -41,15 +41,34 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> str:
     return value
 
 
+Kubeconfig = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE",
+        help="A live cluster: a kubeconfig, or in-cluster for the service account of our pod.",
+    ),
+]
+SchedulerNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scheduler-name",
+        metavar="NAME",
+        help="Schedule pods with this spec.schedulerName (muster); may be given several times.",
+    ),
+]
+
+
 @app.command()
 def run(  # noqa: PLR0913 (one parameter per option)
     world: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="WORLD...",
+            metavar="[WORLD...]",
             help="Folders or files of manifests, or openb:DIR, dlrm:DIR, flood:KEY=VALUE,...",
         ),
-    ],
+    ] = None,
+    kubeconfig: Kubeconfig = "",
+    scheduler_name: SchedulerNames = None,
     placements: Annotated[
         int, typer.Option("--placements", "-p", min=1, max=64, help="Placement shards.")
     ] = 1,
@@ -66,15 +85,24 @@ def run(  # noqa: PLR0913 (one parameter per option)
     ] = 170,
     output: Output = "text",
 ) -> None:
-    """Schedule a world with the whole mesh in this process, and sum up what came of it."""
+    """Schedule a world, or a live cluster's pods, with the whole mesh in this process."""
     _one_of("--output", output, OUTPUTS)
     _one_of("--bus", bus, BUSES)
+    if bool(world) == bool(kubeconfig):
+        raise UsageFault("run: name a WORLD or a --kubeconfig")
+    if kubeconfig:
+        from muster.commands.live import LiveOptions, run_live
+
+        names = scheduler_name or []
+        live = LiveOptions(kubeconfig, names, placements, bus, run_dir, settings or [])
+        run_live(live, output)
+        return
     from muster.commands.run import Options
     from muster.commands.run import run as play
     from shared.adapters.worlds.settings import Choice
 
     choice = Choice(plain, speed, seed)
-    options = Options(world, choice, placements, bus, run_dir, settings or [], time_limit_s)
+    options = Options(world or [], choice, placements, bus, run_dir, settings or [], time_limit_s)
     play(options, output)
 
 

@@ -84,7 +84,7 @@ class Runner:
         clock = asyncio.get_running_loop().time
         began_s = clock()
         while len(self.mesh.owners()) < journals:
-            _check(mesh)
+            check_mesh(mesh)
             if clock() - began_s > START_S:
                 raise Fault(f"the services did not start within {START_S:.0f} s")
             await asyncio.sleep(0.01)
@@ -95,7 +95,7 @@ class Runner:
         progress = Progress(len(self._seen))
         while True:
             await asyncio.sleep(TICK_S)
-            _check(mesh)
+            check_mesh(mesh)
             progress.seconds = clock() - began_s
             if self._count(progress):
                 quiet_s = clock()
@@ -157,7 +157,7 @@ class Runner:
         return final
 
 
-def _check(mesh: asyncio.Task[None]) -> None:
+def check_mesh(mesh: asyncio.Task[None]) -> None:
     """Raises what ended the mesh, if anything did."""
     if not mesh.done():
         return

@@ -15,7 +15,7 @@ from shared.adapters.sim_cluster_history import write_history
 from shared.adapters.sim_cluster_server import SimClusterServer
 from shared.adapters.worlds.settings import Choice, load_world
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, Cluster, PodRead, Watched
+from shared.ports.cluster import BindRequest, Cluster, PodRead, PodRef, Watched
 
 
 class PlaysWhenWatched:
@@ -47,17 +47,17 @@ class PlaysWhenWatched:
         """See Cluster.bind."""
         return await self._cluster.bind(requests)
 
-    async def read(self, uids: Sequence[str]) -> list[PodRead]:
+    async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
         """See Cluster.read."""
-        return await self._cluster.read(uids)
+        return await self._cluster.read(pods)
 
-    async def touch(self, uids: Sequence[str], messages: Sequence[str]) -> list[PodRead]:
+    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
         """See Cluster.touch."""
-        return await self._cluster.touch(uids, messages)
+        return await self._cluster.touch(pods, messages)
 
-    async def evict(self, uids: Sequence[str]) -> list[Answer]:
+    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
         """See Cluster.evict."""
-        return await self._cluster.evict(uids)
+        return await self._cluster.evict(pods)
 
 
 def serve_cluster(

@@ -14,7 +14,7 @@ from typing import Any
 
 from muster.checker.history import Post
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, Cluster, Gone, PodRead, Watched
+from shared.ports.cluster import BindRequest, Cluster, Gone, PodRead, PodRef, Watched
 
 TIMEOUT_S = 1.0
 
@@ -199,7 +199,7 @@ class SimNetwork:
             if wire.faults.touched and wire.rng.random() < wire.faults.touched:
                 # Somebody else writes to the pod first: the POST's resourceVersion is stale.
                 wire.seen["pod-touched-first"] += 1
-                await wire.cluster.touch([request.uid], [""])
+                await wire.cluster.touch([PodRef(request.uid)], [""])
         answers = await wire.cluster.bind([request for request, _post in pairs])
         for (request, post), answer in zip(pairs, answers, strict=True):
             post.landed_s, post.answer = self._loop.time(), answer.answer
@@ -209,11 +209,11 @@ class SimNetwork:
                     wire.seen["late-post-after-re-placement"] += 1
         return answers
 
-    async def read(self, uids: Sequence[str]) -> list[PodRead]:
+    async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
         """See Cluster.read."""
         return await self._each(
-            [self._read_way() for _ in uids],
-            lambda rows: self.wire.cluster.read([uids[row] for row in rows]),
+            [self._read_way() for _ in pods],
+            lambda rows: self.wire.cluster.read([pods[row] for row in rows]),
             PodRead(Answer.UNKNOWN),
             {},
         )
@@ -222,22 +222,22 @@ class SimNetwork:
         way = self.wire.way()
         return way if way in (Way.LOST, Way.UNANSWERED, Way.LATE) else Way.THERE_AND_BACK
 
-    async def touch(self, uids: Sequence[str], messages: Sequence[str]) -> list[PodRead]:
+    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
         """See Cluster.touch."""
         return await self._each(
-            [self._read_way() for _ in uids],
+            [self._read_way() for _ in pods],
             lambda rows: self.wire.cluster.touch(
-                [uids[row] for row in rows], [messages[row] for row in rows]
+                [pods[row] for row in rows], [messages[row] for row in rows]
             ),
             PodRead(Answer.UNKNOWN),
             {},
         )
 
-    async def evict(self, uids: Sequence[str]) -> list[Answer]:
+    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
         """See Cluster.evict."""
         return await self._each(
-            [self.wire.way() for _ in uids],
-            lambda rows: self.wire.cluster.evict([uids[row] for row in rows]),
+            [self.wire.way() for _ in pods],
+            lambda rows: self.wire.cluster.evict([pods[row] for row in rows]),
             Answer.UNKNOWN,
             {Way.BUSY: Answer.BUSY, Way.REFUSED: Answer.REFUSED},
         )

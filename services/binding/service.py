@@ -21,7 +21,7 @@ from shared.events.observed import BindAnswers, EvictAnswers
 from shared.machine.runtime import Offers
 from shared.model.answers import Answer
 from shared.model.columns import I64, pack, unpack
-from shared.ports.cluster import BindRequest, Cluster, PodRead
+from shared.ports.cluster import BindRequest, Cluster, PodRead, PodRef
 
 CHUNK_PODS = 1_024
 CHUNKS_IN_FLIGHT = 16
@@ -121,7 +121,7 @@ class BindingShell:
         if not len(rows):
             return
         pods, targets = state.table.ids[rows], state.table.nodes[rows].tolist()
-        answers = await self._answers(len(rows), self._cluster.read(_uids(state, rows)))
+        answers = await self._answers(len(rows), self._cluster.read(_refs(state, rows)))
         self._offer_reads(effect_id, pods, answers, targets)
 
     async def _fence(self, effect_id: int, _effect: FencesAsked, pods: I64) -> None:
@@ -142,7 +142,7 @@ class BindingShell:
             return
         ids, targets = table.ids[rows], table.nodes[rows].tolist()
         messages = [state.messages.get(pod, FENCE_MESSAGE) for pod in ids.tolist()]
-        answers = await self._answers(len(rows), self._cluster.touch(_uids(state, rows), messages))
+        answers = await self._answers(len(rows), self._cluster.touch(_refs(state, rows), messages))
         self._offer_reads(effect_id, ids, answers, targets)
 
     async def _evict(self, effect_id: int, effect: EvictionsAsked, pods: I64) -> None:
@@ -158,7 +158,7 @@ class BindingShell:
             return
         ids = state.table.ids[rows]
         try:
-            answers = await self._cluster.evict(_uids(state, rows))
+            answers = await self._cluster.evict(_refs(state, rows))
         except Exception as error:
             log.warning("no answer to evictions: %r", error)
             answers = [Answer.UNKNOWN] * len(rows)
@@ -229,8 +229,20 @@ def _requests(state: BindingState, rows: I64) -> list[BindRequest]:
     return requests
 
 
-def _uids(state: BindingState, rows: I64) -> list[str]:
-    return [state.table.uid(row) for row in rows.tolist()]
+def _refs(state: BindingState, rows: I64) -> list[PodRef]:
+    table = state.table
+    refs = []
+    for row in rows.tolist():
+        chunk, place = table.names[table.chunks.item(row)], table.places.item(row)
+        refs.append(
+            PodRef(
+                chunk.uid_list()[place],
+                chunk.namespace,
+                chunk.name_list()[place],
+                table.revisions.item(row),
+            )
+        )
+    return refs
 
 
 def _node_id(state: BindingState, name: str, target: int) -> int:

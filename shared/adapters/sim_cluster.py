@@ -30,7 +30,7 @@ from shared.model.answers import Answer
 from shared.model.columns import join, pack, split
 from shared.model.objects import Budget, Gang, Node
 from shared.model.world import Arrival, World
-from shared.ports.cluster import BindRequest, PodRead, Watched
+from shared.ports.cluster import BindRequest, PodRead, PodRef, Watched
 
 UNASSIGNED = "-"
 GONE, BUSY, UNKNOWN = PodRead(Answer.GONE), PodRead(Answer.BUSY), PodRead(Answer.UNKNOWN)
@@ -256,14 +256,15 @@ class SimCluster:
         await self._travel()
         return answers
 
-    async def read(self, uids: Sequence[str]) -> list[PodRead]:
+    async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
         """GET pods."""
         await self._travel()
-        return [self._shown(uid) for uid in uids]
+        return [self._shown(ref.uid) for ref in pods]
 
-    async def touch(self, uids: Sequence[str], messages: Sequence[str]) -> list[PodRead]:
+    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
         """Patch the status: raises the revision whether the pod is assigned or not."""
-        assert len(uids) == len(messages), f"{len(uids)} pods, {len(messages)} messages"
+        assert len(pods) == len(messages), f"{len(pods)} pods, {len(messages)} messages"
+        uids = [ref.uid for ref in pods]
         await self._travel()
         touched = []
         for uid, message in zip(uids, messages, strict=True):
@@ -280,10 +281,10 @@ class SimCluster:
         await self._travel()
         return answers
 
-    async def evict(self, uids: Sequence[str]) -> list[Answer]:
+    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
         """DELETE: the pod is gone after the grace time."""
         await self._travel()
-        answers = [self._evict_one(uid) for uid in uids]
+        answers = [self._evict_one(ref.uid) for ref in pods]
         await self._travel()
         return answers
 

@@ -12,7 +12,7 @@ import msgspec
 from shared.adapters import sim_cluster_wire as wire
 from shared.adapters.sim_cluster_server import UNIX, split_address
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, Gone, PodRead, Watched
+from shared.ports.cluster import BindRequest, Gone, PodRead, PodRef, Watched
 
 CONNECT_TIMEOUT_S = 5.0
 
@@ -79,22 +79,22 @@ class SimClusterClient:
         """Never raises for a lost connection."""
         return await self._reads("bind", requests, len(requests), Answer.BUSY)
 
-    async def read(self, uids: Sequence[str]) -> list[PodRead]:
+    async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
         """Never raises for a lost connection."""
-        return await self._reads("read", uids, len(uids), Answer.UNKNOWN)
+        return await self._reads("read", pods, len(pods), Answer.UNKNOWN)
 
-    async def touch(self, uids: Sequence[str], messages: Sequence[str]) -> list[PodRead]:
+    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
         """Never raises for a lost connection."""
-        return await self._reads("touch", [uids, messages], len(uids), Answer.BUSY)
+        return await self._reads("touch", [pods, messages], len(pods), Answer.BUSY)
 
-    async def evict(self, uids: Sequence[str]) -> list[Answer]:
+    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
         """Never raises for a lost connection."""
         try:
-            codes = wire.codes_decoder.decode(await self._call("evict", uids))
+            codes = wire.codes_decoder.decode(await self._call("evict", pods))
         except NotSent:
-            return [Answer.BUSY] * len(uids)
+            return [Answer.BUSY] * len(pods)
         except (ConnectionError, TimeoutError):
-            return [Answer.UNKNOWN] * len(uids)
+            return [Answer.UNKNOWN] * len(pods)
         return [Answer(code) for code in codes]
 
     async def _reads(

@@ -113,14 +113,14 @@ class SimClusterServer:
         return wire.raw(await self._cluster.bind(wire.binds_decoder.decode(arguments)))
 
     async def _read(self, arguments: msgspec.Raw) -> msgspec.Raw:
-        return wire.raw(await self._cluster.read(wire.uids_decoder.decode(arguments)))
+        return wire.raw(await self._cluster.read(wire.pods_decoder.decode(arguments)))
 
     async def _touch(self, arguments: msgspec.Raw) -> msgspec.Raw:
         touches = wire.touches_decoder.decode(arguments)
-        return wire.raw(await self._cluster.touch(touches.uids, touches.messages))
+        return wire.raw(await self._cluster.touch(touches.pods, touches.messages))
 
     async def _evict(self, arguments: msgspec.Raw) -> msgspec.Raw:
-        return wire.raw(await self._cluster.evict(wire.uids_decoder.decode(arguments)))
+        return wire.raw(await self._cluster.evict(wire.pods_decoder.decode(arguments)))
 
 
 async def _send(writer: asyncio.StreamWriter, reply: wire.Reply) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import msgspec
 
 from shared.events.observed import Observation
-from shared.ports.cluster import BindRequest, PodRead, Watched
+from shared.ports.cluster import BindRequest, PodRead, PodRef, Watched
 
 FRAME_BYTES_MAX = 1 << 30
 BUFFER_BYTES = 4 << 20
@@ -40,7 +40,7 @@ class WatchedWire(msgspec.Struct, array_like=True):
 class Touches(msgspec.Struct, array_like=True):
     """Arguments of a touch."""
 
-    uids: list[str]
+    pods: list[PodRef]
     messages: list[str]
 
 
@@ -50,7 +50,7 @@ reply_decoder = msgspec.msgpack.Decoder(Reply)
 watched_decoder = msgspec.msgpack.Decoder(WatchedWire)
 binds_decoder = msgspec.msgpack.Decoder(list[BindRequest])
 reads_decoder = msgspec.msgpack.Decoder(list[PodRead])
-uids_decoder = msgspec.msgpack.Decoder(list[str])
+pods_decoder = msgspec.msgpack.Decoder(list[PodRef])
 touches_decoder = msgspec.msgpack.Decoder(Touches)
 codes_decoder = msgspec.msgpack.Decoder(list[int])
 text_decoder = msgspec.msgpack.Decoder(str)

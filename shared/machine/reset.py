@@ -12,20 +12,24 @@ Old journals stay where they are, for reading. Nothing is placed in between: ser
 epoch is opening, and a reset that died is finished by running it again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
 
+from shared.events.base import Event
+from shared.events.observed import PodsSeen
 from shared.machine.record import Claim, Record, encode
 from shared.machine.runtime import RECORD_FORMAT_VERSION, Host
 from shared.model.answers import Answer
+from shared.model.columns import split, unpack
 from shared.ports.bus import Bus, JournalName, WrongPosition
-from shared.ports.cluster import Cluster
+from shared.ports.cluster import Cluster, PodRef
 from shared.ports.snapshots import SnapshotMeta, SnapshotStore
 
 EPOCHS = JournalName("epochs/0")
 FENCE_ROUNDS_MAX = 100
+UNASSIGNED = "-"
 ASSIGNED_OR_GONE = (Answer.DONE, Answer.GONE, Answer.ASSIGNED)
 
 
@@ -177,29 +181,27 @@ async def fence_unassigned(cluster: Cluster) -> int:
     how many. Raises ResetFailed when the cluster does not answer.
     """
     listed = await cluster.list_all("pods")
-    left = [
-        uid
-        for event in listed.events
-        for uid, node in zip(*_uids_and_nodes(event), strict=True)
-        if not node
-    ]
+    left = [ref for event in listed.events for ref in _unassigned(event)]
     count = len(left)
     for _round in range(FENCE_ROUNDS_MAX):
         if not left:
             return count
         answers = await cluster.touch(left, ["" for _ in left])
         left = [
-            uid
-            for uid, read in zip(left, answers, strict=True)
+            ref
+            for ref, read in zip(left, answers, strict=True)
             if read.answer not in ASSIGNED_OR_GONE
         ]
     raise ResetFailed(f"{len(left)} pods could not be fenced; is the cluster reachable?")
 
 
-def _uids_and_nodes(event: object) -> tuple[list[str], list[str]]:
-    uids = getattr(event, "uids", "")
-    names = uids.split("\n") if uids else []
-    nodes = getattr(event, "nodes", "")
-    if not isinstance(nodes, str) or not nodes:
-        return names, ["" for _ in names]
-    return names, ["" if node == "-" else node for node in nodes.split("\n")]
+def _unassigned(event: Event) -> Iterator[PodRef]:
+    """The pods of a list's event that have no node."""
+    if not isinstance(event, PodsSeen):
+        return
+    uids, names = split(event.uids), split(event.names)
+    nodes = split(event.nodes) if event.nodes else [UNASSIGNED] * len(uids)
+    revisions = unpack(event.revisions).tolist()
+    for uid, name, node, revision in zip(uids, names, nodes, revisions, strict=True):
+        if node == UNASSIGNED:
+            yield PodRef(uid, event.namespace, name, revision)

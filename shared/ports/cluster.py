@@ -24,6 +24,17 @@ class BindRequest(Struct, frozen=True, gc=False):
     revision: int
 
 
+class PodRef(Struct, frozen=True, gc=False):
+    """A pod to ask about or to change. `revision` is the highest resourceVersion that a request of
+    ours carried; names and revision mean nothing to a cluster that finds pods by uid.
+    """
+
+    uid: str
+    namespace: str = ""
+    name: str = ""
+    revision: int = 0
+
+
 class PodRead(Struct, frozen=True, gc=False):
     """What a read showed: `node` is empty while the pod is unassigned."""
 
@@ -62,14 +73,16 @@ class Cluster(Protocol):
         """POST bindings; the answers' revision is the pod's new one where DONE."""
         ...
 
-    async def read(self, uids: Sequence[str]) -> list[PodRead]:
+    async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
         """GET pods: DONE with node and revision, GONE, or UNKNOWN."""
         ...
 
-    async def touch(self, uids: Sequence[str], messages: Sequence[str]) -> list[PodRead]:
-        """Patch the PodScheduled=False condition; raises the resourceVersion (DONE)."""
+    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
+        """Patch the PodScheduled=False condition: DONE once the resourceVersion is above the
+        pod's `revision`, however often the same message is written.
+        """
         ...
 
-    async def evict(self, uids: Sequence[str]) -> list[Answer]:
+    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
         """Set DisruptionTarget and DELETE with uid precondition: DONE, GONE, REFUSED, UNKNOWN."""
         ...

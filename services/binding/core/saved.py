@@ -61,18 +61,17 @@ def dump(state: BindingState) -> Any:
     table = state.table
     rows = table.live()
     named = rows[(table.flags[rows] & NAMED) != 0]
-    needed = rows[(table.flags[rows] & NEEDED) != 0]
-    uid_runs, name_runs = table.runs(named), table.runs(needed)
-    namespaces = groupby(uid_runs, key=lambda run: run[0].namespace)
+    runs = table.runs(named)
+    namespaces = groupby(runs, key=lambda run: run[0].namespace)
     queued = [_array(entry) for entry in state.todo]
     saved = Saved(
         config=state.config,
         last=table.last,
         ids=pack(table.ids[rows]),
         columns=_columns(table, rows),
-        namespaces=[(name, sum(len(places) for _, places in runs)) for name, runs in namespaces],
-        uids=join(chunk.uids_at(places) for chunk, places in uid_runs),
-        names=join(chunk.names_at(places) for chunk, places in name_runs),
+        namespaces=[(name, sum(len(places) for _, places in part)) for name, part in namespaces],
+        uids=join(chunk.uids_at(places) for chunk, places in runs),
+        names=join(chunk.names_at(places) for chunk, places in runs),
         node_names=sorted(state.node_names.items()),
         node_marks=state.node_marks[: state.last_node + 1].tobytes(),
         waiting=sorted(state.waiting),
@@ -194,13 +193,15 @@ def _load_table(saved: Saved) -> BindTable:
         getattr(table, name)[rows] = values
     flags = table.flags[rows].copy()
     named = np.flatnonzero(flags & NAMED)
-    names = iter(split(saved.names))
-    uids = split(saved.uids)
-    all_names = [next(names) if flag & NEEDED else "" for flag in flags[named].tolist()]
+    names, uids = split(saved.names), split(saved.uids)
+    if len(names) < len(named):
+        # Older snapshots kept only the names that binds needed.
+        kept = iter(names)
+        names = [next(kept) if flag & NEEDED else "-" for flag in flags[named].tolist()]
     start = 0
     for namespace, count in saved.namespaces:
         stop = start + count
-        table.name(named[start:stop], namespace, uids[start:stop], all_names[start:stop])
+        table.name(named[start:stop], namespace, uids[start:stop], names[start:stop])
         start = stop
     # Naming marked all of them as needed: say again which are not.
     table.unneeded(named[(flags[named] & NEEDED) == 0])

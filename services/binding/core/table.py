@@ -37,7 +37,9 @@ CHUNK_PODS = 8_192
 
 
 class Chunk:
-    """Names of pods that were told together; `names` go when no bind can need them any more."""
+    """Names of pods that were told together. They stay while the pods live (victims need them);
+    the lists made of them go when no bind can need them any more.
+    """
 
     __slots__ = ("_name_list", "_uid_list", "count", "live", "names", "namespace", "needed", "uids")
 
@@ -56,7 +58,6 @@ class Chunk:
 
     def name_list(self) -> list[str]:
         """The names by place."""
-        assert self.needed, "names of pods that need no bind were dropped"
         if self._name_list is None:
             self._name_list = split(self.names)
         return self._name_list
@@ -78,7 +79,7 @@ class Chunk:
         self.needed -= count
         assert self.needed >= 0, f"chunk: {self.needed} names needed"
         if self.needed == 0:
-            self.names, self._name_list, self._uid_list = "", None, None
+            self._name_list = self._uid_list = None
 
 
 class BindTable:
@@ -255,10 +256,6 @@ class BindTable:
                 chunks[starts].tolist(), starts, [*starts[1:], len(listed)], strict=True
             )
         ]
-
-    def uid(self, row: int) -> str:
-        """A named pod's uid."""
-        return self.names[self.chunks.item(row)].uid_list()[self.places.item(row)]
 
 
 def _counted(numbers: I32) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from shared.model.answers import Answer
 from shared.model.columns import split, unpack
 from shared.model.objects import Budget, Node, PodSpec
 from shared.model.world import Arrival, World
-from shared.ports.cluster import BindRequest, Gone
+from shared.ports.cluster import BindRequest, Gone, PodRef
 
 
 def pods(*names: str, **fields) -> PodsSeen:
@@ -69,7 +69,7 @@ async def test_gated_and_leaving_pods_are_refused():
     cluster.ungate(["uid-a"])
     assert await answer_to(cluster, request(cluster, "a")) is Answer.DONE
     leaving = started("c", config=SimConfig(grace_ms=10_000))
-    assert await leaving.evict(["uid-c"]) == [Answer.DONE]
+    assert await leaving.evict([PodRef("uid-c")]) == [Answer.DONE]
     assert await answer_to(leaving, request(leaving, "c")) is Answer.REFUSED
 
 
@@ -81,7 +81,7 @@ async def test_capacity_and_the_node_itself_are_never_checked():
 async def test_a_touch_fences_older_binds():
     cluster = started("a")
     old = request(cluster, "a")
-    (touched,) = await cluster.touch(["uid-a"], ["message"])
+    (touched,) = await cluster.touch([PodRef("uid-a")], ["message"])
     assert (touched.answer, touched.node) == (Answer.DONE, "")
     assert touched.revision > old.revision
     assert await answer_to(cluster, old) is Answer.STALE
@@ -120,7 +120,7 @@ async def test_arrivals_and_lifetimes_follow_the_clock():
 async def test_a_watch_behind_what_is_kept_is_gone():
     cluster = started("a", config=SimConfig(keep_deliveries=2))
     for _ in range(4):
-        await cluster.touch(["uid-a"], [""])
+        await cluster.touch([PodRef("uid-a")], [""])
     with pytest.raises(Gone):
         await seen(cluster, 1)
     listed = await cluster.list_all("pods")
@@ -158,7 +158,7 @@ async def test_an_eviction_counts_in_the_budget_and_deletes_after_the_grace():
     cluster = SimCluster(world(arrival, budgets=(budget,)), SimConfig(grace_ms=20))
     cluster.start()
     since = cluster.revision
-    assert await cluster.evict(["uid-a", "uid-none"]) == [Answer.DONE, Answer.GONE]
+    assert await cluster.evict([PodRef("uid-a"), PodRef("uid-none")]) == [Answer.DONE, Answer.GONE]
     watched = await seen(cluster, since)
     assert isinstance(watched.events[0], BudgetsSeen)
     assert cluster.budgets["b1"].disrupted == ("uid-a",)
@@ -186,7 +186,7 @@ async def test_a_late_post_lands_later_unless_it_was_fenced():
     cluster = started("a", "b", config=SimConfig(late=1.0, late_ms=20))
     for name in ("a", "b"):
         assert await answer_to(cluster, request(cluster, name)) is Answer.UNKNOWN
-    await cluster.touch(["uid-b"], [""])
+    await cluster.touch([PodRef("uid-b")], [""])
     await asyncio.sleep(0.03)
     assert (cluster.pods["uid-a"].node, cluster.pods["uid-b"].node) == ("node-1", "")
     assert [h.kind for h in cluster.history if "bind" in h.kind] == ["late-bind"]

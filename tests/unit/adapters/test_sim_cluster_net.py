@@ -9,7 +9,7 @@ from shared.adapters.sim_cluster_client import SimClusterClient
 from shared.adapters.sim_cluster_config import SimConfig
 from shared.adapters.sim_cluster_server import SimClusterServer, split_address
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, Gone
+from shared.ports.cluster import BindRequest, Gone, PodRef
 from tests.unit.adapters.test_sim_cluster import request, started
 
 
@@ -43,10 +43,11 @@ async def test_every_method_answers_as_in_memory(address):
         bind = request(cluster, "a")
         (bound,) = await client.bind([bind])
         assert bound.answer is Answer.DONE
-        assert await client.read(["uid-a", "uid-x"]) == await cluster.read(["uid-a", "uid-x"])
-        (touched,) = await client.touch(["uid-b"], ["why"])
+        pods = [PodRef("uid-a"), PodRef("uid-x")]
+        assert await client.read(pods) == await cluster.read(pods)
+        (touched,) = await client.touch([PodRef("uid-b")], ["why"])
         assert touched.revision == cluster.pods["uid-b"].revision
-        assert await client.evict(["uid-b", "uid-x"]) == [Answer.DONE, Answer.GONE]
+        assert await client.evict([PodRef("uid-b"), PodRef("uid-x")]) == [Answer.DONE, Answer.GONE]
         assert await client.list_all("pods") == await cluster.list_all("pods")
 
 
@@ -55,7 +56,7 @@ async def test_a_watch_streams_and_says_gone(address):
         watch = served.client.watch(0)
         first = await anext(watch)
         assert first.revision == served.cluster.revision
-        await served.cluster.touch(["uid-a"], [""])
+        await served.cluster.touch([PodRef("uid-a")], [""])
         assert (await anext(watch)).revision == served.cluster.revision
         served.cluster.break_watches()
         with pytest.raises(ConnectionError):
@@ -75,7 +76,7 @@ async def test_a_lost_connection_leaves_binds_unknown_and_they_may_land(address)
         assert (await binding)[0].answer is Answer.UNKNOWN
         await asyncio.sleep(0.05)
         assert cluster.pods["uid-a"].node == "node-1"
-        (read,) = await served.client.read(["uid-a"])
+        (read,) = await served.client.read([PodRef("uid-a")])
         assert read.node == "node-1", "the client connects anew"
 
 
@@ -83,9 +84,9 @@ async def test_what_cannot_be_sent_is_busy_not_unknown():
     client = SimClusterClient("127.0.0.1:1")
     (read,) = await client.bind([BindRequest("u", "default", "p", "n", 1)])
     assert read.answer is Answer.BUSY
-    assert (await client.touch(["u"], [""]))[0].answer is Answer.BUSY
-    assert await client.evict(["u"]) == [Answer.BUSY]
-    assert (await client.read(["u"]))[0].answer is Answer.UNKNOWN
+    assert (await client.touch([PodRef("u")], [""]))[0].answer is Answer.BUSY
+    assert await client.evict([PodRef("u")]) == [Answer.BUSY]
+    assert (await client.read([PodRef("u")]))[0].answer is Answer.UNKNOWN
     with pytest.raises(ConnectionError):
         await client.identity()
 

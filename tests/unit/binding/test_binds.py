@@ -299,14 +299,18 @@ def test_open_effects_are_listed_in_order_for_the_next_owner():
     ]
 
 
-def test_names_go_when_the_pods_are_bound_and_uids_when_they_are_gone():
+def test_names_stay_while_the_pods_live_for_they_may_become_victims():
     steps = binding()
     ids = list(range(1, 7))
     steps.when(named(*ids), reserved(dict.fromkeys(ids, 1)))
     table = steps.state.table
     (chunk,) = table.names.values()
     steps.when(answers(1, dict.fromkeys(ids, DONE)))
-    assert (chunk.names, chunk.uid_list()[2]) == ("", "uid-3")
+    assert (chunk.name_list()[2], chunk.uid_list()[2]) == ("pod-3", "uid-3")
+    steps.reload()
+    table = steps.state.table
+    (chunk,) = table.names.values()
+    assert (chunk.name_list()[2], chunk.uid_list()[2]) == ("pod-3", "uid-3")
     steps.when(gone(*ids))
     assert not table.names
 

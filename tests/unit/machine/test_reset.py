@@ -11,7 +11,7 @@ from shared.machine.runtime import Host, OwnershipLost
 from shared.model.answers import Answer
 from shared.model.objects import Node, PodSpec
 from shared.model.world import Arrival, World
-from shared.ports.cluster import BindRequest
+from shared.ports.cluster import BindRequest, PodRef
 from shared.ports.snapshots import SnapshotMeta
 from tests.unit.machine.toy import HandClock, ToyIngest, inline, owner, turn
 
@@ -63,7 +63,7 @@ async def test_old_owners_are_void_and_the_new_epoch_is_empty(bus, host, cluster
 
 
 async def test_a_bind_sent_before_the_reset_cannot_land_after_it(bus, host, cluster):
-    before = await cluster.read(["u1"])
+    before = await cluster.read([PodRef("u1")])
     late = BindRequest("u1", "default", "p1", "n1", before[0].revision)
     old = owner(ToyIngest(), bus, MemorySnapshots())
     await old.claim()

@@ -1,0 +1,99 @@
+"""`muster run --kubeconfig`: the whole mesh in one process, scheduling a live cluster's pods."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from muster.commands.run import loop_factory
+from muster.faults import UsageFault
+from muster.kube_address import kube_cluster, kube_config, open_kube
+from muster.live import LiveRunner, Standing, line_of, result_of
+from muster.live_display import LiveDisplay
+from muster.mesh import Mesh
+from muster.options import mesh_config, parse_settings
+from muster.run_directory import FORMAT, JOURNALS, META, SNAPSHOTS, write_json
+from services.ingest.core import WrongCluster
+from shared.adapters.memory_bus import MemoryBus, MemoryLog
+from shared.adapters.snapshot_directory import DirectorySnapshots
+from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.machine.snapshots import SnapshotPolicy
+
+SNAPSHOT_MS = 30_000
+DEFAULT_FOLDER = Path("runs/live")
+
+
+@dataclass(frozen=True)
+class LiveOptions:
+    """The words of the command line."""
+
+    kubeconfig: str
+    schedulers: list[str]
+    placements: int
+    bus: str
+    run_dir: Path | None
+    settings: list[str]
+
+
+def run_live(options: LiveOptions, output: str) -> None:
+    """Schedule until told to stop. Raises UsageFault, Fault."""
+    cluster = kube_cluster(options.kubeconfig, options.schedulers)
+    config = kube_config(mesh_config(parse_settings(options.settings)), options.schedulers)
+    folder = options.run_dir or DEFAULT_FOLDER
+    _prepare(folder, options)
+    sqlite = SqliteLog(folder / JOURNALS, exclusive=True) if options.bus == "sqlite" else None
+    memory = MemoryLog()
+
+    def client(_journal: str) -> SqliteBus | MemoryBus:
+        return SqliteBus(sqlite) if sqlite is not None else MemoryBus(memory)
+
+    mesh = Mesh(
+        client,
+        DirectorySnapshots(folder / SNAPSHOTS),
+        cluster,
+        placements=options.placements,
+        config=config,
+        policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
+    )
+    console = Console(stderr=True)
+
+    async def go() -> Standing:
+        await open_kube(cluster)
+        with LiveDisplay(console, quiet=output == "json") as display:
+            return await LiveRunner(cluster, mesh, display.show).run()
+
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as loop:
+            standing = loop.run(go())
+    except WrongCluster as error:
+        raise UsageFault(f"{error}; or name another --run-dir than {folder}") from error
+    finally:
+        if sqlite is not None:
+            sqlite.close()
+    _sum_up(standing, folder, output)
+
+
+def _prepare(folder: Path, options: LiveOptions) -> None:
+    """A run goes on from the journals in its folder; another kind of run may not be there."""
+    meta: dict[str, Any] = {"format": FORMAT, "live": True, "placements": options.placements}
+    if (folder / META).exists():
+        known = json.loads((folder / META).read_text(encoding="utf-8"))
+        if known != meta:
+            raise UsageFault(f"--run-dir {folder}: holds another run; name another folder")
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageFault(f"--run-dir {folder}: {error.strerror}") from error
+    write_json(folder / META, meta)
+
+
+def _sum_up(standing: Standing, folder: Path, output: str) -> None:
+    console = Console()
+    if output == "json":
+        console.out(json.dumps({**result_of(standing), "run": str(folder)}), highlight=False)
+    else:
+        console.out(f"stopped after {standing.seconds:.1f} s: {line_of(standing)}", highlight=False)

@@ -1,0 +1,48 @@
+"""A live cluster from the command line: --kubeconfig and --scheduler-name, checked, to a client."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from muster.faults import Fault, UsageFault
+from shared.adapters.kube_access import missing_permissions
+from shared.adapters.kube_client import KubeClient
+from shared.adapters.kube_cluster import KubeCluster
+from shared.adapters.kube_credentials import IN_CLUSTER, Credentials, KubeconfigError
+
+SCHEDULER_NAME = "muster"
+HELP = f"A kubeconfig file, or '{IN_CLUSTER}' for the service account of the pod we run in."
+
+
+def kube_cluster(kubeconfig: str, names: Sequence[str]) -> KubeCluster:
+    """A client, not connected yet. Raises UsageFault."""
+    credentials = Credentials(kubeconfig)
+    try:
+        credentials.check()
+    except KubeconfigError as error:
+        raise UsageFault(f"--kubeconfig {error}") from error
+    return KubeCluster(KubeClient(credentials), scheduler_names(names))
+
+
+def scheduler_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The schedulerName values whose pods are ours."""
+    return tuple(dict.fromkeys(names)) or (SCHEDULER_NAME,)
+
+
+def kube_config(config: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The services' configuration for a live cluster: whose pods, and conditions are written."""
+    ingest = {**config.get("ingest", {}), "schedulers": list(scheduler_names(names))}
+    binding = {"status_patches": True, **config.get("binding", {})}
+    return {**config, "ingest": ingest, "binding": binding}
+
+
+async def open_kube(cluster: KubeCluster) -> None:
+    """Connect, and say what is missing while nothing has started. Raises UsageFault, Fault."""
+    try:
+        await cluster.open()
+        missing = await missing_permissions(cluster.client)
+    except KubeconfigError as error:
+        raise UsageFault(f"--kubeconfig {error}") from error
+    except (OSError, TimeoutError) as error:
+        raise Fault(f"the cluster does not answer: {error}") from error
+    if missing:
+        raise Fault(f"the cluster does not allow us to {', '.join(missing)}")

@@ -1,0 +1,123 @@
+"""The whole mesh in this process against a live cluster, until somebody says stop; and what to show
+meanwhile. It decides nothing about pods.
+"""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from muster.mesh import Mesh, all_journals
+from muster.runner import check_mesh
+from services.queueing.core.messages import gang_message, parked_message
+from services.queueing.core.state import QueueingState
+from services.queueing.transitions import Pod
+from shared.adapters.kube_cluster import KubeCluster
+
+TICK_S = 0.2
+RATE_OVER_S = 2.0
+REASONS_MAX = 3
+GATED, WAITS = (Pod.GATED,), (Pod.PARKED, Pod.ASKING, Pod.PREEMPTING, Pod.BACKOFF, Pod.WAITING)
+
+
+@dataclass
+class Standing:
+    """How things stand now; `reasons` are (pods, why they wait), most pods first."""
+
+    seconds: float = 0.0
+    pending: int = 0
+    gated: int = 0
+    waiting: int = 0
+    bound: int = 0
+    bound_per_s: float = 0.0
+    reasons: list[tuple[int, str]] = field(default_factory=list)
+
+
+@dataclass
+class LiveRunner:
+    """One run. `show` is called a few times a second."""
+
+    cluster: KubeCluster
+    mesh: Mesh
+    show: Callable[[Standing], None]
+    _marks: list[tuple[float, int]] = field(default_factory=list)
+
+    async def run(self) -> Standing:
+        """Until SIGINT or SIGTERM. Raises what ends the mesh by itself."""
+        told = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, told.set)
+        mesh = asyncio.create_task(self.mesh.serve(all_journals(self.mesh.placements)))
+        began_s = loop.time()
+        try:
+            while not told.is_set():
+                check_mesh(mesh)
+                self.show(self._standing(loop.time() - began_s))
+                try:
+                    await asyncio.wait_for(told.wait(), TICK_S)
+                except TimeoutError:
+                    pass
+            return self._standing(loop.time() - began_s)
+        finally:
+            mesh.cancel()
+            await asyncio.gather(mesh, return_exceptions=True)
+            await asyncio.gather(*(owner.close() for owner in self.mesh.owners()))
+            await self.cluster.close()
+
+    def _standing(self, seconds: float) -> Standing:
+        bound = self.cluster.writes.counts.bound
+        self._marks.append((seconds, bound))
+        while seconds - self._marks[0][0] > RATE_OVER_S:
+            del self._marks[0]
+        first_s, first = self._marks[0]
+        rate = (bound - first) / (seconds - first_s) if seconds > first_s else 0.0
+        standing = Standing(seconds, bound=bound, bound_per_s=rate)
+        member = self.mesh.members.get("queueing/0")
+        if member is not None and member.owner is not None:
+            _count(standing, member.owner.state)
+        return standing
+
+
+def _count(standing: Standing, state: QueueingState) -> None:
+    counts = state.pods.counts
+    standing.gated = counts[Pod.GATED]
+    standing.waiting = sum(counts[code] for code in WAITS)
+    standing.pending = sum(counts[Pod.GATED : Pod.BOUND])
+    reasons: dict[str, int] = {}
+    for sig in state.sigs.values():
+        if sig.parked_live:
+            text = parked_message(sig, state.config)
+            reasons[text] = reasons.get(text, 0) + sig.parked_live
+    for gang in state.gangs.values() if counts[Pod.WAITING] else ():
+        text = gang_message(gang)
+        if text:
+            reasons[text] = reasons.get(text, 0) + gang.waiting
+    pairs = sorted(((pods, text) for text, pods in reasons.items()), reverse=True)
+    standing.reasons = pairs[:REASONS_MAX]
+
+
+def line_of(standing: Standing) -> str:
+    """One line for people."""
+    parts = [
+        f"{standing.pending:,} pending",
+        f"{standing.waiting:,} unschedulable",
+        f"{standing.bound:,} bound",
+        f"{standing.bound_per_s:,.0f} bound/s",
+    ]
+    if standing.gated:
+        parts.insert(2, f"{standing.gated:,} gated")
+    return ", ".join(parts)
+
+
+def result_of(standing: Standing) -> dict[str, Any]:
+    """What a run came to, for programs."""
+    return {
+        "seconds": round(standing.seconds, 1),
+        "pending": standing.pending,
+        "gated": standing.gated,
+        "unschedulable": standing.waiting,
+        "bound": standing.bound,
+        "reasons": [{"pods": pods, "message": text} for pods, text in standing.reasons],
+    }

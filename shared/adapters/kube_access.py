@@ -1,0 +1,54 @@
+"""What a live cluster must allow us, and what of it is missing (SelfSubjectAccessReview)."""
+
+import asyncio
+
+import msgspec
+
+from shared.adapters.kube_client import ApiError, KubeClient
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+UNAUTHORIZED = 401
+
+NEEDED: tuple[tuple[str, str, str, str], ...] = (
+    *((verb, "", "pods", "") for verb in ("list", "watch", "get", "delete")),
+    *((verb, "", "nodes", "") for verb in ("list", "watch")),
+    *((verb, "policy", "poddisruptionbudgets", "") for verb in ("list", "watch")),
+    ("create", "", "pods", "binding"),
+    ("patch", "", "pods", "status"),
+)
+"""(verb, API group, resource, subresource), in all namespaces."""
+
+
+class _Status(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Status
+
+
+async def missing_permissions(client: KubeClient) -> list[str]:
+    """In words, such as `create pods/binding`. Raises ApiError, ConnectionError, TimeoutError."""
+    allowed = await asyncio.gather(*(_is_allowed(client, *needed) for needed in NEEDED))
+    return [
+        f"{verb} {resource}{'/' + sub if sub else ''}{'.' + group if group else ''}"
+        for (verb, group, resource, sub), is_allowed in zip(NEEDED, allowed, strict=True)
+        if not is_allowed
+    ]
+
+
+async def _is_allowed(
+    client: KubeClient, verb: str, group: str, resource: str, subresource: str
+) -> bool:
+    attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    response = await client.request("POST", REVIEWS, msgspec.json.encode(review))
+    if response.status == UNAUTHORIZED:
+        raise ApiError(response.status, response.message())
+    if not response.ok:
+        return True  # Whoever may not ask finds out by trying.
+    return msgspec.json.decode(response.body, type=_Review).status.allowed

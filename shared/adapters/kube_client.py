@@ -1,0 +1,187 @@
+"""Raw requests to a Kubernetes API server: bytes in, bytes out, over kept connections.
+
+It tells a request that certainly was not sent from one of which nothing is known. It decodes no
+objects (kubernetes-asyncio's models cost a hundred times what msgspec does) and retries nothing.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from shared.adapters.kube_credentials import Credentials
+
+REQUEST_TIMEOUT_S = 30.0
+CONNECT_TIMEOUT_S = 5.0
+READ_BUFFER_BYTES = 1 << 20
+JSON = "application/json"
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+UNAUTHORIZED = 401
+RETRY_AFTER_MAX_S = 10.0
+
+
+class NotSent(ConnectionError):
+    """The request certainly did not reach the server."""
+
+
+class ApiError(ConnectionError):
+    """The server answered, but not with what was asked for."""
+
+    def __init__(self, status: int, message: str) -> None:
+        """`message` is the Status object's."""
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+class Status(msgspec.Struct):
+    """A metav1.Status."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+_status = msgspec.json.Decoder(Status)
+
+
+class Response(NamedTuple):
+    """An answer, whatever its status."""
+
+    status: int
+    body: bytes
+    retry_after_s: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the server did what was asked."""
+        return 200 <= self.status < 300
+
+    def message(self) -> str:
+        """What a Status object says, else the body's beginning."""
+        try:
+            return _status.decode(self.body).message
+        except msgspec.DecodeError:
+            return self.body[:200].decode(errors="replace")
+
+
+class KubeClient:
+    """A session with one API server; it connects with the first request."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        """Nothing is read or opened yet."""
+        self.credentials = credentials
+        self._session: aiohttp.ClientSession | None = None
+        self._opening = asyncio.Lock()
+        self._timeout = aiohttp.ClientTimeout(
+            total=REQUEST_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S
+        )
+
+    async def close(self) -> None:
+        """Close every connection. Idempotent."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def open(self) -> None:
+        """Read the credentials and make the session. Raises KubeconfigError."""
+        async with self._opening:
+            if self._session is not None:
+                return
+            await self.credentials.load()
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ssl=self.credentials.tls()),
+                read_bufsize=READ_BUFFER_BYTES,
+                # Compressing lists costs the server more than the network gains.
+                headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": "muster"},
+                # Else every request asks for netrc and proxies in two threads.
+                trust_env=False,
+            )
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        content_type: str = JSON,
+    ) -> Response:
+        """One request. Raises NotSent, ConnectionError or TimeoutError (nothing is known then)."""
+        session, headers = await self._ready()
+        if body is not None:
+            headers["Content-Type"] = content_type
+        try:
+            async with session.request(
+                method,
+                self._url(path),
+                data=body,
+                headers=headers,
+                timeout=self._timeout,
+                **self._more(),
+            ) as answer:
+                raw = await answer.read()
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise NotSent(str(error)) from error
+        except (aiohttp.ClientError, OSError) as error:
+            if isinstance(error, TimeoutError):
+                raise
+            raise ConnectionError(f"{type(error).__name__}: {error}") from error
+        if answer.status == UNAUTHORIZED:
+            await self.credentials.renew(refused=True)
+        return Response(answer.status, raw, _retry_after_s(answer.headers.get("Retry-After")))
+
+    async def get(self, path: str) -> bytes:
+        """GET. Raises ApiError, ConnectionError, TimeoutError."""
+        response = await self.request("GET", path)
+        if not response.ok:
+            raise ApiError(response.status, response.message())
+        return response.body
+
+    @asynccontextmanager
+    async def stream(self, path: str, silent_s: float) -> AsyncIterator[aiohttp.ClientResponse]:
+        """GET that goes on; TimeoutError when nothing at all comes for so long."""
+        session, headers = await self._ready()
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silent_s
+        )
+        try:
+            async with session.get(
+                self._url(path), headers=headers, timeout=timeout, **self._more()
+            ) as answer:
+                if answer.status == UNAUTHORIZED:
+                    await self.credentials.renew(refused=True)
+                yield answer
+        except aiohttp.ClientError as error:
+            if isinstance(error, TimeoutError):
+                raise TimeoutError(f"nothing came for {silent_s:.0f} s") from error
+            raise ConnectionError(f"{type(error).__name__}: {error}") from error
+
+    async def _ready(self) -> tuple[aiohttp.ClientSession, dict[str, str]]:
+        if self._session is None:
+            await self.open()
+        elif self.credentials.is_due:
+            await self.credentials.renew()
+        assert self._session is not None
+        header = self.credentials.header()
+        return self._session, {"Authorization": header} if header else {}
+
+    def _url(self, path: str) -> URL:
+        return URL(self.credentials.host + path, encoded=True)
+
+    def _more(self) -> dict[str, Any]:
+        more: dict[str, Any] = {}
+        if self.credentials.proxy:
+            more["proxy"] = self.credentials.proxy
+        if self.credentials.server_name:
+            more["server_hostname"] = self.credentials.server_name
+        return more
+
+
+def _retry_after_s(header: str | None) -> float:
+    """Seconds to wait, spread a little so that not everybody comes back at once."""
+    if not header or not header.isdigit():
+        return 0.0
+    return min(float(header[:6]), RETRY_AFTER_MAX_S) * (1.0 + 0.2 * random.random())

@@ -1,0 +1,115 @@
+"""Who we are to a Kubernetes API server: a kubeconfig (tokens, certificates, exec plug-ins), or the
+service account of the pod we run in. Reading and renewing is kubernetes-asyncio's; it asks nothing.
+"""
+
+import logging
+import ssl
+import time
+from pathlib import Path
+from typing import Any
+
+IN_CLUSTER = "in-cluster"
+RENEW_EVERY_S = 30.0
+
+log = logging.getLogger("muster.kube")
+
+
+class KubeconfigError(ValueError):
+    """No usable credentials; one line for people."""
+
+
+class Credentials:
+    """One server's address, TLS settings and the Authorization header, kept fresh."""
+
+    def __init__(self, source: str) -> None:
+        """`source` is a kubeconfig's path, or `in-cluster`. Nothing is read before `load`."""
+        self.source = source
+        self._path = source if source == IN_CLUSTER else str(Path(source).expanduser())
+        self.host = ""
+        self._configuration: Any = None
+        self._loader: Any = None
+        self._renew_at_s = 0.0
+
+    def check(self) -> None:
+        """Look whether there is something to read. Raises KubeconfigError."""
+        if self.source != IN_CLUSTER and not Path(self._path).is_file():
+            raise KubeconfigError(f"{self.source}: does not exist")
+
+    @property
+    def proxy(self) -> str | None:
+        """The kubeconfig's proxy-url."""
+        proxy: str | None = self._configuration.proxy
+        return proxy
+
+    @property
+    def server_name(self) -> str | None:
+        """The name that the server's certificate must have, where it is not the host's."""
+        name: str | None = self._configuration.tls_server_name
+        return name
+
+    async def load(self) -> None:
+        """Read everything, running an exec plug-in if there is one. Raises KubeconfigError."""
+        # Importing costs half a second, which only those who use a real cluster should pay.
+        from kubernetes_asyncio import config
+        from kubernetes_asyncio.client import Configuration
+
+        self._configuration = Configuration()
+        try:
+            if self.source == IN_CLUSTER:
+                config.load_incluster_config(client_configuration=self._configuration)
+            else:
+                self._loader = await config.load_kube_config(
+                    config_file=self._path, client_configuration=self._configuration
+                )
+        except Exception as error:
+            # The loader lets through whatever its plug-ins and parsers raise.
+            raise KubeconfigError(f"{self.source}: {error}") from error
+        self.host = self._configuration.host
+        self._renew_at_s = time.monotonic() + RENEW_EVERY_S
+        if not self._configuration.verify_ssl:
+            log.warning(
+                "%s: insecure-skip-tls-verify is set: the server is not verified", self.host
+            )
+
+    def tls(self) -> ssl.SSLContext | bool:
+        """What connections verify and show."""
+        if not self.host.startswith("https"):
+            return True
+        configuration = self._configuration
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+        if not configuration.verify_ssl:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+    def header(self) -> str:
+        """The Authorization header's value, empty for none."""
+        value: str = self._configuration.api_key.get("BearerToken", "")
+        return value
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `renew` should be called before the next request."""
+        return time.monotonic() >= self._renew_at_s
+
+    async def renew(self, refused: bool = False) -> None:
+        """Read again what may have rotated; `refused` = the server did not take what we have."""
+        self._renew_at_s = time.monotonic() + RENEW_EVERY_S
+        if self._loader is None:
+            # The hook looks at the file at most once a minute by itself.
+            self._configuration.refresh_api_key_hook(self._configuration)
+            return
+        if refused and hasattr(self._loader, "exec_plugin_expiry"):
+            del self._loader.exec_plugin_expiry
+        if refused or not self._is_costly():
+            try:
+                await self._loader.load_and_set(self._configuration)
+            except Exception as error:
+                log.warning("%s: credentials could not be renewed: %s", self.source, error)
+
+    def _is_costly(self) -> bool:
+        """An exec plug-in that names no expiry is run again only when its token is refused."""
+        user = self._loader._user
+        return bool(user) and "exec" in user and not hasattr(self._loader, "exec_plugin_expiry")

@@ -1,0 +1,89 @@
+"""Workloads and their pod groups as gangs: which keys are known, and what to tell about them.
+
+Pods name a workload's group and perhaps a replica of it; each replica is a gang of its own, which
+is known only from the pods. A basic group gates nothing.
+"""
+
+from shared.adapters.kube_objects import RawWorkload
+from shared.adapters.worlds.cluster_objects import WORKLOAD_VERSION, Group, groups_of
+from shared.adapters.worlds.controllers import gang_key
+from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.pod_templates import WorkloadRef
+from shared.events.base import Event
+from shared.events.observed import GangsDeletedSeen, GangsSeen
+from shared.model.columns import join
+from shared.model.objects import Gang
+
+
+class Groups:
+    """Pod groups by `namespace/workload/group`, with the keys that pods name."""
+
+    def __init__(self) -> None:
+        """None."""
+        self._groups: dict[str, Group] = {}
+        self._keys: dict[str, dict[str, bool]] = {}
+        self._of_workload: dict[str, tuple[str, ...]] = {}
+        self._news: list[Gang] = []
+
+    def gang_of(self, namespace: str, ref: WorkloadRef) -> str:
+        """The key of a pod's gang, empty when its group gates nothing."""
+        path = f"{namespace}/{ref.workload}/{ref.group}"
+        group = self._groups.get(path)
+        if group is not None and not group.min_count:
+            return ""
+        key = gang_key(namespace, ref)
+        keys = self._keys.setdefault(path, {})
+        if key not in keys:
+            keys[key] = True
+            if group is not None and key != path:
+                self._news.append(_gang(key, group))
+        return key
+
+    def news(self) -> list[Event]:
+        """Gangs that became known through their pods since the last call."""
+        gangs, self._news = self._news, []
+        return [GangsSeen(tuple(gangs))] if gangs else []
+
+    def forget(self) -> None:
+        """No workloads; keys that pods name stay."""
+        self._groups.clear()
+        self._of_workload.clear()
+
+    def workload(self, raw: RawWorkload) -> list[Event]:
+        """A workload as it is now. Raises WorldError."""
+        meta = raw.metadata
+        what = f"Workload {meta.namespace}/{meta.name}"
+        document = {"apiVersion": WORKLOAD_VERSION, "kind": "Workload", "spec": raw.spec}
+        metadata = Fields(what, "metadata", {"annotations": meta.annotations or {}})
+        groups = groups_of(metadata, Fields(what, "", document))
+        paths = {f"{meta.namespace}/{meta.name}/{name}": group for name, group in groups.items()}
+        owner = f"{meta.namespace}/{meta.name}"
+        lost = [path for path in self._of_workload.get(owner, ()) if path not in paths]
+        events = self._drop(lost)
+        self._of_workload[owner] = tuple(paths)
+        self._groups.update(paths)
+        gangs = [_gang(key, group) for path, group in paths.items() for key in self._told(path)]
+        return [*events, GangsSeen(tuple(gangs))] if gangs else events
+
+    def workload_gone(self, raw: RawWorkload) -> list[Event]:
+        """A deleted workload."""
+        owner = f"{raw.metadata.namespace}/{raw.metadata.name}"
+        return self._drop(list(self._of_workload.pop(owner, ())))
+
+    def _told(self, path: str) -> list[str]:
+        """Keys that there are gangs for; of a basic group those that pods named too early."""
+        keys = list(self._keys.get(path, ()))
+        if self._groups[path].min_count and path not in keys:
+            keys.append(path)
+        return keys
+
+    def _drop(self, paths: list[str]) -> list[Event]:
+        keys = [key for path in paths for key in self._told(path)]
+        for path in paths:
+            del self._groups[path]
+        return [GangsDeletedSeen(join(keys))] if keys else []
+
+
+def _gang(key: str, group: Group) -> Gang:
+    # A basic group starts with its first pod.
+    return Gang(key=key, min_count=max(1, group.min_count), timeout_ms=group.timeout_ms)

@@ -1,0 +1,162 @@
+"""The scheduling-relevant fields of Kubernetes objects as structs: all else is never decoded.
+
+`Raw` fields are decoded later, and only once for each distinct value (see kube_templates.py).
+"""
+
+from typing import Any, Generic, TypeVar
+
+from msgspec import Raw, Struct
+
+NOTHING = Raw(b"")
+
+
+class Meta(Struct):
+    """An object's metadata."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+    creationTimestamp: str | None = None
+    deletionTimestamp: str | None = None
+    labels: Raw = NOTHING
+
+
+class ListMeta(Struct, rename={"continue_": "continue"}):
+    """A list's metadata."""
+
+    resourceVersion: str = ""
+    continue_: str = ""
+
+
+Item = TypeVar("Item")
+
+
+class Listed(Struct, Generic[Item]):
+    """A page of a list."""
+
+    metadata: ListMeta
+    items: list[Item] | None = None
+
+
+class Change(Struct, Generic[Item]):
+    """One line of a watch."""
+
+    type: str
+    object: Item
+
+
+class RawContainer(Struct, omit_defaults=True):
+    """What of a container decides where its pod fits."""
+
+    name: str = ""
+    resources: Raw = NOTHING
+    ports: Raw = NOTHING
+    restartPolicy: str | None = None
+
+
+class RawVolume(Struct, omit_defaults=True):
+    """Only the volumes that need a claim."""
+
+    persistentVolumeClaim: Raw = NOTHING
+    ephemeral: Raw = NOTHING
+
+
+class RawPodSpec(Struct, omit_defaults=True):
+    """A pod's spec without what differs between equal pods."""
+
+    containers: list[RawContainer] = []
+    initContainers: list[RawContainer] | None = None
+    overhead: Raw = NOTHING
+    resources: Raw = NOTHING
+    nodeSelector: Raw = NOTHING
+    affinity: Raw = NOTHING
+    tolerations: Raw = NOTHING
+    schedulingGates: Raw = NOTHING
+    topologySpreadConstraints: Raw = NOTHING
+    resourceClaims: Raw = NOTHING
+    volumes: list[RawVolume] | None = None
+    priority: int | None = None
+    preemptionPolicy: str | None = None
+    schedulerName: str = ""
+    hostNetwork: bool | None = None
+    workloadRef: Raw = NOTHING
+    nodeName: str | None = None
+
+
+class PodStatus(Struct, frozen=True):
+    """A pod's phase."""
+
+    phase: str = ""
+
+
+NO_STATUS = PodStatus()
+
+
+class RawPod(Struct):
+    """A pod."""
+
+    metadata: Meta
+    spec: RawPodSpec
+    status: PodStatus = NO_STATUS
+
+
+class RawNodeSpec(Struct, frozen=True, omit_defaults=True):
+    """A node's spec."""
+
+    taints: Raw = NOTHING
+    unschedulable: bool | None = None
+
+
+class RawNodeStatus(Struct, frozen=True, omit_defaults=True):
+    """What a node has."""
+
+    allocatable: Raw = NOTHING
+    capacity: Raw = NOTHING
+
+
+NO_NODE_SPEC, NO_NODE_STATUS = RawNodeSpec(), RawNodeStatus()
+
+
+class RawNode(Struct):
+    """A node."""
+
+    metadata: Meta
+    spec: RawNodeSpec = NO_NODE_SPEC
+    status: RawNodeStatus = NO_NODE_STATUS
+
+
+class BudgetSpec(Struct, frozen=True):
+    """A disruption budget's selector; its numbers are summed up in the status."""
+
+    selector: dict[str, Any] | None = None
+
+
+class BudgetStatus(Struct, frozen=True):
+    """What the disruption controller allows."""
+
+    disruptionsAllowed: int = 0
+
+
+NO_BUDGET_SPEC, NO_BUDGET_STATUS = BudgetSpec(), BudgetStatus()
+
+
+class RawBudget(Struct):
+    """A PodDisruptionBudget."""
+
+    metadata: Meta
+    spec: BudgetSpec = NO_BUDGET_SPEC
+    status: BudgetStatus = NO_BUDGET_STATUS
+
+
+class WorkloadMeta(Meta):
+    """Metadata with annotations."""
+
+    annotations: dict[str, str] | None = None
+
+
+class RawWorkload(Struct):
+    """A Workload of scheduling.k8s.io/v1alpha1."""
+
+    metadata: WorkloadMeta
+    spec: dict[str, Any] = {}

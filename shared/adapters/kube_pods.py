@@ -1,0 +1,134 @@
+"""Pods of a live API to columns: equal ones together, unchanged ones left out.
+
+Told are pods that wait for our schedulers and pods that have a node, whoever bound them. What
+becomes of them is ingest's business.
+"""
+
+import msgspec
+
+from shared.adapters.kube_groups import Groups
+from shared.adapters.kube_objects import RawPod
+from shared.adapters.kube_templates import Known, KnownLabels, Templates
+from shared.events.base import Event
+from shared.events.observed import InputRejected, PodsDeletedSeen, PodsSeen
+from shared.model.columns import join, pack
+
+FINISHED = ("Succeeded", "Failed")
+
+
+class _Column(msgspec.Struct, gc=False):
+    """Pods that are alike."""
+
+    known: Known
+    namespace: str
+    labels: KnownLabels
+    gang: str
+    uids: list[str] = []
+    names: list[str] = []
+    revisions: list[int] = []
+    nodes: list[str] = []
+
+
+class Pods:
+    """Gathers pods until `take`; remembers what was told of those that have a node."""
+
+    def __init__(self, schedulers: frozenset[str], groups: Groups) -> None:
+        """`schedulers` are the names that pods of ours carry; empty = all."""
+        self._schedulers, self._groups = schedulers, groups
+        self._templates = Templates()
+        self._columns: dict[tuple[object, ...], _Column] = {}
+        self._inside: dict[str, bool] = {}
+        self._gone: list[str] = []
+        self._events: list[Event] = []
+        self._told: dict[str, tuple[int, int, str]] = {}
+
+    def forget(self) -> None:
+        """Tell everything anew: what was gathered or told may never have arrived."""
+        for held in (self._columns, self._inside, self._told):
+            held.clear()
+        self._gone.clear()
+        self._events.clear()
+
+    def seen(self, pod: RawPod) -> None:
+        """A pod as it is now. Raises msgspec.ValidationError, ValueError for a bad one."""
+        meta, spec = pod.metadata, pod.spec
+        node = spec.nodeName or ""
+        scheduler = spec.schedulerName
+        if not node and self._schedulers and scheduler not in self._schedulers:
+            return
+        if pod.status.phase in FINISHED or (meta.deletionTimestamp and not node):
+            self.gone(pod)
+            return
+        labels = self._templates.labels(meta.labels)
+        known = self._templates.of(spec)
+        if node:
+            told = (known.number, labels.number, node)
+            if self._told.get(meta.uid) == told:
+                return
+            self._told[meta.uid] = told
+        elif known.refused is not None:
+            field, rule = known.refused
+            self._events.append(InputRejected(f"Pod {meta.namespace}/{meta.name}", field, rule))
+            return
+        self._add(pod, known, labels, node)
+
+    def _add(self, pod: RawPod, known: Known, labels: KnownLabels, node: str) -> None:
+        meta, ref = pod.metadata, known.template.ref
+        revision = int(meta.resourceVersion)
+        if meta.uid in self._inside:
+            self._flush()
+        gang = self._groups.gang_of(meta.namespace, ref) if ref is not None else ""
+        key = (known.number, labels.number, meta.namespace, gang, bool(node))
+        column = self._columns.get(key)
+        if column is None:
+            column = _Column(known, meta.namespace, labels, gang, [], [], [], [])
+            self._columns[key] = column
+        self._inside[meta.uid] = True
+        column.uids.append(meta.uid)
+        column.names.append(meta.name)
+        column.revisions.append(revision)
+        if node:
+            column.nodes.append(node)
+
+    def gone(self, pod: RawPod) -> None:
+        """A pod that was deleted, or that finished and holds nothing."""
+        uid = pod.metadata.uid
+        node, scheduler = pod.spec.nodeName, pod.spec.schedulerName
+        if not node and self._schedulers and scheduler not in self._schedulers:
+            return
+        if uid in self._inside:
+            self._flush()
+        self._told.pop(uid, None)
+        self._gone.append(uid)
+
+    def reject(self, what: str, field: str, rule: str) -> None:
+        """An object that cannot be used, in its turn."""
+        self._events.append(InputRejected(what, field, rule))
+
+    def take(self) -> list[Event]:
+        """What was gathered, in the order in which it holds of every single pod."""
+        self._flush()
+        events, self._events = self._events, []
+        return events
+
+    def _flush(self) -> None:
+        for column in self._columns.values():
+            template = column.known.template
+            self._events.append(
+                PodsSeen(
+                    spec=template.spec,
+                    uids=join(column.uids),
+                    names=join(column.names),
+                    revisions=pack(column.revisions),
+                    namespace=column.namespace,
+                    labels=column.labels.labels,
+                    nodes=join(column.nodes),
+                    gang=column.gang,
+                    gated=template.gated,
+                )
+            )
+        if self._gone:
+            self._events.append(PodsDeletedSeen(join(self._gone)))
+            self._gone = []
+        self._columns.clear()
+        self._inside.clear()

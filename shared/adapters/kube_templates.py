@@ -1,0 +1,111 @@
+"""Pod specs of a live API to what the scheduler sees of them, each distinct spec only once.
+
+The rules are those of manifests (shared/adapters/worlds). Controllers make thousands of equal pods,
+so a spec is looked up by its bytes. A pod that runs already counts with its requests and host ports
+even where its other rules are not supported: only pods that wait for us are refused for them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from shared.adapters.kube_objects import NOTHING, RawPodSpec
+from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.pod_templates import PriorityClass, Template, template_of
+from shared.model.objects import PodSpec
+
+SPECS_MAX = 100_000
+LABELS_MAX = 200_000
+NO_CLASSES: Mapping[str, PriorityClass] = {}
+# Admission has resolved priorityClassName: the number beside it counts.
+NO_CLASS = PriorityClass(0)
+AMOUNTS = ("containers", "initContainers", "overhead", "resources", "hostNetwork")
+IDENTITY = ("priority", "preemptionPolicy", "schedulerName")
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """A distinct spec. `refused` = (field, rule) that keeps us from scheduling such pods; the
+    template then holds amounts only.
+    """
+
+    number: int
+    template: Template
+    refused: tuple[str, str] | None = None
+
+
+class KnownLabels(msgspec.Struct, frozen=True, gc=False):
+    """A distinct set of labels."""
+
+    number: int
+    labels: Labels
+
+
+class Templates:
+    """What distinct specs and labels have been seen."""
+
+    def __init__(self) -> None:
+        """None."""
+        self._specs: dict[bytes, Known] = {}
+        self._labels: dict[bytes, KnownLabels] = {}
+        self._numbers = 0
+        self._encode = msgspec.json.Encoder().encode
+        self._decode_labels = msgspec.json.Decoder(dict[str, str]).decode
+
+    def of(self, spec: RawPodSpec) -> Known:
+        """What this spec comes to; takes the node's name out of it."""
+        spec.nodeName = None
+        key = self._encode(spec)
+        found = self._specs.get(key)
+        if found is None:
+            if len(self._specs) >= SPECS_MAX:
+                self._specs.clear()
+            found = self._specs[key] = self._read(key)
+        return found
+
+    def labels(self, raw: msgspec.Raw) -> KnownLabels:
+        """Labels sorted by key. Raises msgspec.ValidationError when they are none."""
+        key = bytes(raw)
+        found = self._labels.get(key)
+        if found is None:
+            if len(self._labels) >= LABELS_MAX:
+                self._labels.clear()
+            labels = self._decode_labels(key) if key not in (b"", b"null") else {}
+            self._numbers += 1
+            found = KnownLabels(self._numbers, tuple(sorted(labels.items())))
+            self._labels[key] = found
+        return found
+
+    def _read(self, key: bytes) -> Known:
+        values = msgspec.json.decode(key)
+        self._numbers += 1
+        try:
+            return Known(self._numbers, _template(values))
+        except WorldError as error:
+            refused = (error.rejection.field, error.rejection.rule)
+        try:
+            return Known(self._numbers, _template(_amounts_only(values)), refused)
+        except WorldError:
+            nothing = PodSpec(scheduler=values.get("schedulerName") or "default-scheduler")
+            return Known(self._numbers, Template(spec=nothing), refused)
+
+
+def _template(values: dict[str, Any]) -> Template:
+    return template_of(Fields("", "metadata", {}), Fields("", "spec", values), NO_CLASSES, NO_CLASS)
+
+
+def _amounts_only(values: dict[str, Any]) -> dict[str, Any]:
+    """What a pod takes from its node, without the rules about which node it may be."""
+    found = {name: values[name] for name in (*AMOUNTS, *IDENTITY) if name in values}
+    for group in ("containers", "initContainers"):
+        for container in found.get(group) or ():
+            (container.get("resources") or {}).pop("claims", None)
+    return found
+
+
+def raw_json(raw: msgspec.Raw) -> Any:
+    """A raw field as plain values, None where it is absent."""
+    return None if raw is NOTHING or not bytes(raw) else msgspec.json.decode(raw)

@@ -1,0 +1,147 @@
+"""The watch of one resource: reconnects by itself, ends only with Gone.
+
+A watch ends at any time, says 410 by status or in mid-stream, or goes silent for ever; here all of
+that is either invisible or Gone. What was confirmed is a revision: everything up to it was handed
+over, in the server's order.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator
+
+import aiohttp
+import msgspec
+
+from shared.adapters.kube_client import KubeClient, Status
+from shared.adapters.kube_objects import Change, Meta
+from shared.adapters.kube_resources import Reader, read_item
+from shared.ports.cluster import Gone
+
+SILENT_S = 75.0
+"""Bookmarks come once a minute: a longer silence is a dead connection."""
+BACKOFF_S, BACKOFF_MAX_S = 0.1, 10.0
+QUIET_TRIES = 3
+EXPIRED = 410
+
+log = logging.getLogger("muster.kube")
+
+
+class _Marked(msgspec.Struct):
+    metadata: Meta
+
+
+_change = msgspec.json.Decoder(Change[msgspec.Raw])
+_marked = msgspec.json.Decoder(_Marked)
+_status = msgspec.json.Decoder(Status)
+
+
+class Source(msgspec.Struct, frozen=True):
+    """A collection to watch. Its watches are renewed after a random time within `timeout_s`.
+
+    `is_quiet`: it seldom changes, so the server must be made to look how new it is. A list does
+    that, and the bookmark just before the end of the watch then tells.
+    """
+
+    path: str
+    query: str = ""
+    timeout_s: tuple[int, int] = (240, 600)
+    is_quiet: bool = False
+
+
+class ResourceWatch:
+    """Watches one collection from a revision on; `confirmed` rises as changes are handed over."""
+
+    def __init__(
+        self, client: KubeClient, source: Source, reader: Reader, since: int, silent_s: float
+    ) -> None:
+        """Nothing is asked before `run`."""
+        self._client, self._source, self._reader = client, source, reader
+        self.confirmed = since
+        self._silent_s = silent_s
+        self._typed = msgspec.json.Decoder(Change[reader.item])  # type: ignore[name-defined]
+        self._decode = msgspec.json.Decoder(reader.item).decode
+        self._tries = 0
+
+    async def run(self) -> AsyncIterator[None]:
+        """Yields after each piece of the stream that the reader took. Raises Gone."""
+        while True:
+            try:
+                async for _ in self._stream():
+                    self._tries = 0
+                    yield
+                # Ending is a watch's way of life, but not many times a second.
+                self._tries = max(self._tries, 1)
+            except (OSError, TimeoutError) as error:
+                level = logging.INFO if self._tries < QUIET_TRIES else logging.WARNING
+                log.log(level, "%s: watching again: %s", self._source.path, error)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        if self._tries:
+            delay_s = min(BACKOFF_MAX_S, BACKOFF_S * 2 ** min(self._tries - 1, 10))
+            await asyncio.sleep(delay_s * (0.5 + random.random()))
+        self._tries += 1
+
+    async def _stream(self) -> AsyncIterator[None]:
+        source = self._source
+        path = (
+            f"{source.path}?watch=1&allowWatchBookmarks=true&resourceVersion={self.confirmed}"
+            f"&timeoutSeconds={random.randint(*source.timeout_s)}"
+            f"{'&' + source.query if source.query else ''}"
+        )
+        if source.is_quiet:
+            await self._client.get(f"{source.path}?limit=1")
+        async with self._client.stream(path, self._silent_s) as answer:
+            if answer.status != 200:
+                await self._refused(answer)
+            rest = b""
+            async for chunk in answer.content.iter_any():
+                # A line in many chunks is rare and short: what is kept is copied a few times.
+                *lines, rest = (rest + chunk).split(b"\n")
+                if lines:
+                    self._take(lines)
+                    yield
+
+    async def _refused(self, answer: aiohttp.ClientResponse) -> None:
+        body = await answer.read()
+        try:
+            message = _status.decode(body).message
+        except msgspec.DecodeError:
+            message = body[:200].decode(errors="replace")
+        if answer.status == EXPIRED:
+            raise Gone(f"{self._source.path}: {message}")
+        wait = answer.headers.get("Retry-After", "")
+        if wait.isdigit():
+            await asyncio.sleep(min(float(wait[:6]), BACKOFF_MAX_S))
+        raise ConnectionError(f"{answer.status}: {message}")
+
+    def _take(self, lines: list[bytes]) -> None:
+        """Raises Gone, ConnectionError."""
+        reader = self._reader
+        for line in lines:
+            if not line:
+                continue
+            try:
+                change = self._typed.decode(line)
+            except msgspec.ValidationError:
+                self._unusual(line)
+                continue
+            if change.type == "DELETED":
+                reader.gone(change.object)
+            elif change.type != "BOOKMARK":
+                reader.seen(change.object)
+            self.confirmed = int(change.object.metadata.resourceVersion)
+
+    def _unusual(self, line: bytes) -> None:
+        """An error, a bookmark without a spec, or an object that cannot be used."""
+        change = _change.decode(line)
+        if change.type == "ERROR":
+            status = _status.decode(change.object)
+            if status.code == EXPIRED:
+                raise Gone(f"{self._source.path}: {status.message}")
+            raise ConnectionError(f"{status.code}: {status.message}")
+        if change.type != "BOOKMARK":
+            item = read_item(self._reader, self._decode, bytes(change.object))
+            assert item is None, f"{self._source.path}: a line that is no change, yet an object"
+        self.confirmed = int(_marked.decode(change.object).metadata.resourceVersion)

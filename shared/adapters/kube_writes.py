@@ -1,0 +1,252 @@
+"""Binding's requests to a live API: many at once over kept connections, each answered for certain
+or with UNKNOWN.
+
+No request is repeated here after it may have been carried out; 429 is the one answer that says it
+was not. What an answer means for the pod is binding's business.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from shared.adapters.kube_answers import TOO_MANY, bind_answer, change_answer
+from shared.adapters.kube_client import STRATEGIC_MERGE, KubeClient, NotSent, Response
+from shared.adapters.kube_lane import Lane
+from shared.adapters.kube_objects import Meta
+from shared.model.answers import Answer
+from shared.ports.cluster import BindRequest, PodRead, PodRef
+
+BUSY_TRIES = 3
+TOUCH_TRIES = 5
+SERVER_ERROR = 500
+UNSCHEDULABLE = "Unschedulable"
+PREEMPTING = "{scheduler}: preempting to accommodate a higher priority pod"
+
+log = logging.getLogger("muster.kube")
+
+Asked = TypeVar("Asked")
+Got = TypeVar("Got")
+
+
+class _Spec(msgspec.Struct):
+    nodeName: str | None = None
+
+
+class _Pod(msgspec.Struct):
+    metadata: Meta
+    spec: _Spec
+
+
+_pod = msgspec.json.Decoder(_Pod)
+_encode = msgspec.json.Encoder().encode
+
+
+class Counts(msgspec.Struct):
+    """How many requests there were, for progress and metrics."""
+
+    binds: int = 0
+    bound: int = 0
+    busy: int = 0
+    unknown: int = 0
+
+
+class KubeWrites:
+    """All writes of one process share one lane."""
+
+    def __init__(self, client: KubeClient) -> None:
+        """Nothing is sent."""
+        self._client = client
+        self.lane = Lane()
+        self.counts = Counts()
+        self._refusals: dict[str, bool] = {}
+
+    async def close(self) -> None:
+        """Nothing is left behind."""
+
+    # ------------------------------------------------------------------------------------ binds
+
+    async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
+        """POST bindings, in the order given as far as the lane's width allows."""
+        return await _side_by_side(requests, self._bind_one)
+
+    async def _bind_one(self, request: BindRequest) -> PodRead:
+        path = f"/api/v1/namespaces/{request.namespace}/pods/{request.name}/binding"
+        self.counts.binds += 1
+        response = await self._send("POST", path, _binding(request))
+        if isinstance(response, Answer):
+            return PodRead(response)
+        answer = bind_answer(response)
+        if answer is Answer.DONE:
+            self.counts.bound += 1
+        else:
+            self._tell(answer, response, f"bind {request.namespace}/{request.name}")
+        return PodRead(answer)
+
+    # ------------------------------------------------------------------------------- other pods
+
+    async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
+        """GET pods."""
+        return await _side_by_side(pods, self._read_one)
+
+    async def _read_one(self, ref: PodRef) -> PodRead:
+        response = await self._send("GET", _path(ref), None)
+        if isinstance(response, Answer):
+            return PodRead(Answer.UNKNOWN)
+        return self._shown(ref, response, "read")
+
+    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
+        """Write why the pod waits."""
+        assert len(pods) == len(messages), f"{len(pods)} pods, {len(messages)} messages"
+        return await _side_by_side(list(zip(pods, messages, strict=True)), self._touch_one)
+
+    async def _touch_one(self, asked: tuple[PodRef, str]) -> PodRead:
+        ref, message = asked
+        read = PodRead(Answer.UNKNOWN)
+        for later_s in range(TOUCH_TRIES):
+            # Writing what is there already changes nothing, not even the resourceVersion; the time
+            # of the probe makes it another thing.
+            body = _condition(ref, "PodScheduled", UNSCHEDULABLE, message, later_s)
+            response = await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
+            if isinstance(response, Answer):
+                return PodRead(response)
+            read = self._shown(ref, response, "touch")
+            if read.node:
+                await self._scheduled(ref)
+            if read.answer is not Answer.DONE or read.revision > ref.revision:
+                return read
+        return PodRead(Answer.UNKNOWN)
+
+    async def _scheduled(self, ref: PodRef) -> None:
+        """It was bound before we wrote that it waits: take that back, as well as may be."""
+        body = _condition(ref, "PodScheduled", "", "", 0)
+        await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
+
+    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
+        """Say why, then delete."""
+        return await _side_by_side(pods, self._evict_one)
+
+    async def _evict_one(self, ref: PodRef) -> Answer:
+        message = PREEMPTING.format(scheduler="muster")
+        body = _condition(ref, "DisruptionTarget", "PreemptionByScheduler", message, 0)
+        response = await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
+        if isinstance(response, Answer):
+            return response
+        answer = change_answer(response)
+        if answer is not Answer.DONE:
+            self._tell(answer, response, f"evict {ref.namespace}/{ref.name}")
+            return answer
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": ref.uid}}
+        response = await self._send("DELETE", _path(ref), _encode(options))
+        if isinstance(response, Answer):
+            return response
+        answer = change_answer(response)
+        self._tell(answer, response, f"evict {ref.namespace}/{ref.name}")
+        return answer
+
+    def _shown(self, ref: PodRef, response: Response, what: str) -> PodRead:
+        answer = change_answer(response)
+        if answer is not Answer.DONE:
+            self._tell(answer, response, f"{what} {ref.namespace}/{ref.name}")
+            return PodRead(answer)
+        try:
+            pod = _pod.decode(response.body)
+            revision = int(pod.metadata.resourceVersion)
+        except (msgspec.DecodeError, ValueError):
+            return PodRead(Answer.UNKNOWN)
+        if pod.metadata.uid != ref.uid:
+            return PodRead(Answer.GONE)
+        return PodRead(Answer.DONE, pod.spec.nodeName or "", revision)
+
+    # ------------------------------------------------------------------------------------- wire
+
+    async def _send(
+        self, method: str, path: str, body: bytes | None, content_type: str = "application/json"
+    ) -> Response | Answer:
+        """The server's answer, or BUSY (certainly not sent) or UNKNOWN where there is none."""
+        lane = self.lane
+        response: Response | None = None
+        for _try in range(BUSY_TRIES):
+            await lane.enter()
+            began_s = time.perf_counter()
+            try:
+                response = await self._client.request(method, path, body, content_type)
+            except NotSent as error:
+                lane.was_busy()
+                self._once(f"cannot connect: {error}")
+                return Answer.BUSY
+            except (OSError, TimeoutError) as error:
+                lane.was_busy()
+                self.counts.unknown += 1
+                log.info("%s %s: no answer: %r", method, path, error)
+                return Answer.UNKNOWN
+            finally:
+                lane.leave()
+            if response.status == TOO_MANY:
+                self.counts.busy += 1
+                lane.was_busy(response.retry_after_s)
+                continue
+            if response.status >= SERVER_ERROR:
+                self.counts.unknown += 1
+                lane.was_busy(response.retry_after_s)
+            else:
+                lane.went_well(time.perf_counter() - began_s)
+            return response
+        assert response is not None
+        return response
+
+    def _tell(self, answer: Answer, response: Response, what: str) -> None:
+        """A refusal is worth a line, but only once for each reason."""
+        if answer is Answer.REFUSED or response.status in (401, 403):
+            self._once(f"{response.status} {response.message()}", what)
+
+    def _once(self, reason: str, what: str = "the API server") -> None:
+        if reason not in self._refusals:
+            if len(self._refusals) > 1_000:
+                self._refusals.clear()
+            self._refusals[reason] = True
+            log.warning("%s: %s", what, reason)
+
+
+def _path(ref: PodRef) -> str:
+    return f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}"
+
+
+def _binding(request: BindRequest) -> bytes:
+    """Names and uids need no escaping in JSON: their alphabets have nothing to escape."""
+    return (
+        f'{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{request.name}",'
+        f'"uid":"{request.uid}","resourceVersion":"{request.revision}"}},'
+        f'"target":{{"apiVersion":"v1","kind":"Node","name":"{request.node}"}}}}'
+    ).encode()
+
+
+def _condition(ref: PodRef, kind: str, reason: str, message: str, later_s: int) -> bytes:
+    """A patch of one condition, for this very pod."""
+    now_s = time.time()
+    condition = {
+        "type": kind,
+        "status": "False" if reason == UNSCHEDULABLE else "True",
+        "reason": reason or None,
+        "message": message or None,
+        "lastTransitionTime": _stamp(now_s),
+    }
+    if reason == UNSCHEDULABLE:
+        condition["lastProbeTime"] = _stamp(now_s + later_s)
+    return _encode({"metadata": {"uid": ref.uid}, "status": {"conditions": [condition]}})
+
+
+def _stamp(time_s: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time_s))
+
+
+async def _side_by_side(
+    asked: Sequence[Asked], ask: Callable[[Asked], Awaitable[Got]]
+) -> list[Got]:
+    """The answers in the order of asking."""
+    if len(asked) == 1:
+        return [await ask(asked[0])]
+    return list(await asyncio.gather(*(ask(one) for one in asked)))

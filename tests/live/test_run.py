@@ -1,0 +1,103 @@
+"""`muster run --kubeconfig` against a real API server: every pod bound once, no node over-full."""
+
+import pytest
+
+from shared.testing.kube_server import KubeServers
+from tests.live.world import (
+    PODS,
+    Running,
+    create_nodes,
+    nodes_of,
+    over_full,
+    pod,
+    result_of,
+    until,
+)
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+NODES = [f"node-{number:02}" for number in range(50)]
+
+
+def delete_all(servers: KubeServers) -> None:
+    for name in nodes_of(servers.api):
+        servers.api.request("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0").ok()
+
+
+@pytest.fixture
+def servers(cluster: KubeServers):
+    known = {found["metadata"]["name"] for found in cluster.api.items("/api/v1/nodes")}
+    create_nodes(cluster.api, [name for name in NODES if name not in known], cpu=4)
+    yield cluster
+    delete_all(cluster)
+
+
+def run(servers: KubeServers, tmp_path, *more: str) -> Running:
+    arguments = ["run", "--kubeconfig", str(servers.kubeconfig), "--run-dir", str(tmp_path / "run")]
+    return Running([*arguments, "-o", "json", *more], tmp_path / "log")
+
+
+def test_a_thousand_pods_are_bound_once_and_fit(servers: KubeServers, tmp_path):
+    api = servers.api
+    for number in range(1000):
+        api.create(PODS, pod(f"pod-{number}")).ok()
+    api.create(PODS, pod("theirs", scheduler="somebody-else")).ok()
+    with run(servers, tmp_path) as muster:
+        until("all bound", lambda: list(nodes_of(api).values()).count("") == 1)
+        assert over_full(api) == []
+        assert nodes_of(api)["theirs"] == ""
+        out = muster.stop()
+    assert result_of(out)["bound"] == 1000
+    assert result_of(out)["pending"] == 0
+
+
+def test_what_does_not_fit_waits_with_a_message(servers: KubeServers, tmp_path):
+    api = servers.api
+    with run(servers, tmp_path) as muster:
+        api.create(PODS, pod("large", cpu="5")).ok()
+
+        def conditions() -> list[dict[str, str]]:
+            found = api.get(f"{PODS}/large").ok()["status"].get("conditions", [])
+            assert isinstance(found, list)
+            return found
+
+        until("its condition", lambda: bool(conditions()))
+        (condition,) = conditions()
+        assert (condition["type"], condition["status"]) == ("PodScheduled", "False")
+        assert condition["reason"] == "Unschedulable"
+        assert condition["message"].startswith("0/50 nodes are available: 50 Insufficient cpu.")
+        result = result_of(muster.stop())
+    assert result["unschedulable"] == 1, result
+    assert "50 Insufficient cpu" in result["reasons"][0]["message"]
+
+
+def test_killed_and_started_again_it_goes_on(servers: KubeServers, tmp_path):
+    api = servers.api
+    for number in range(300):
+        api.create(PODS, pod(f"first-{number}")).ok()
+    with run(servers, tmp_path) as muster:
+        until("some bound", lambda: any(nodes_of(api).values()))
+        muster.kill()
+    for number in range(100):
+        api.create(PODS, pod(f"while-away-{number}")).ok()
+    # Somebody else binds one of ours, and another one goes.
+    binding = {"metadata": {"name": "while-away-0"}, "target": {"kind": "Node", "name": NODES[0]}}
+    api.create(f"{PODS}/while-away-0/binding", {**binding, "apiVersion": "v1"}).ok()
+    api.request("DELETE", f"{PODS}/while-away-1?gracePeriodSeconds=0").ok()
+    with run(servers, tmp_path) as muster:
+        until("all bound", lambda: all(nodes_of(api).values()))
+        assert nodes_of(api)["while-away-0"] == NODES[0]
+        assert over_full(api) == []
+        result = result_of(muster.stop())
+    assert result["pending"] == 0
+
+
+def test_pods_deleted_while_they_are_bound_leave_nothing_behind(servers: KubeServers, tmp_path):
+    api = servers.api
+    with run(servers, tmp_path) as muster:
+        for number in range(200):
+            api.create(PODS, pod(f"short-{number}")).ok()
+            if number % 2:
+                api.request("DELETE", f"{PODS}/short-{number}?gracePeriodSeconds=0").ok()
+        until("the rest bound", lambda: all(nodes_of(api).values()) and len(nodes_of(api)) == 100)
+        result = result_of(muster.stop())
+    assert result["pending"] == 0

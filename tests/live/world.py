@@ -1,0 +1,138 @@
+"""Nodes and pods of the live tests, and what the API server says became of them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from shared.testing.kube_api import KubeApi
+
+PODS = "/api/v1/namespaces/default/pods"
+STOP_S = 20.0
+ROOT = Path(__file__).parents[2]
+
+
+def node(name: str, cpu: int = 8, pods: int = 110) -> dict[str, Any]:
+    """A Ready node without a kubelet."""
+    has = {"cpu": str(cpu), "memory": "64Gi", "pods": str(pods)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {
+            "allocatable": has,
+            "capacity": has,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def pod(name: str, cpu: str = "100m", scheduler: str = "muster", **spec: Any) -> dict[str, Any]:
+    """A pod that only asks for cpu."""
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "test"}},
+        "spec": {"schedulerName": scheduler, "containers": [container], **spec},
+    }
+
+
+def create_nodes(api: KubeApi, names: Iterable[str], cpu: int = 8) -> None:
+    for name in names:
+        api.create("/api/v1/nodes", node(name, cpu)).ok()
+
+
+def nodes_of(api: KubeApi) -> dict[str, str]:
+    """Pod -> node, empty while it has none."""
+    return {
+        found["metadata"]["name"]: found["spec"].get("nodeName", "") for found in api.items(PODS)
+    }
+
+
+def over_full(api: KubeApi) -> list[str]:
+    """Nodes whose pods ask for more than there is: recomputed from the API alone."""
+    cpu: Counter[str] = Counter()
+    count: Counter[str] = Counter()
+    for found in api.items(PODS):
+        name = found["spec"].get("nodeName", "")
+        count[name] += 1
+        for container in found["spec"]["containers"]:
+            cpu[name] += _milli(container["resources"]["requests"]["cpu"])
+    wrong = []
+    for found in api.items("/api/v1/nodes"):
+        name, has = found["metadata"]["name"], found["status"]["allocatable"]
+        if cpu[name] > _milli(has["cpu"]) or count[name] > int(has["pods"]):
+            wrong.append(f"{name}: {cpu[name]}m cpu in {count[name]} pods of {has}")
+    return wrong
+
+
+def _milli(text: str) -> int:
+    return int(text[:-1]) if text.endswith("m") else int(text) * 1000
+
+
+def until(what: str, holds: Callable[[], bool], limit_s: float = 60.0) -> None:
+    """Poll until it holds."""
+    end_s = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < end_s, f"not within {limit_s:.0f} s: {what}"
+        time.sleep(0.1)
+
+
+class Running:
+    """A `muster` process; the context's end kills what is left of it."""
+
+    def __init__(self, arguments: Sequence[str], log: Path) -> None:
+        self.log = log
+        self._file = log.open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "muster", *arguments],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=self._file,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        self._file.close()
+
+    def stop(self) -> str:
+        """Ctrl-C; the standard output of a clean end."""
+        self.process.send_signal(signal.SIGINT)
+        out, _ = self.process.communicate(timeout=STOP_S)
+        assert self.process.returncode == 0, self.said()
+        return out
+
+    def kill(self) -> None:
+        """Without a word of warning."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def said(self) -> str:
+        """Everything on standard error so far."""
+        return self.log.read_text(encoding="utf-8")
+
+
+def result_of(out: str) -> dict[str, Any]:
+    """The last line of `-o json`."""
+    found = json.loads(out.strip().splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
