@@ -1,0 +1,240 @@
+"""A proxy before a real API server that goes wrong on demand, and keeps a log of how it did.
+
+It ends TLS with the test cluster's own certificate, so clients verify it as they do the server. It
+changes nothing but what a fault says; which request gets which is chosen by the test, never by
+chance.
+"""
+
+import asyncio
+import json
+import re
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from shared.testing.kube_credentials import verifying
+from shared.testing.kube_options import Layout
+from shared.testing.server_process import free_ports
+
+_GOODBYE_S = 0.02
+# Those of one connection, and those that the other side makes anew.
+_HOP_HEADERS = {"connection", "host", "keep-alive", "transfer-encoding", "content-length"}
+# The client library would add these to requests that have none.
+_AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+_GONE = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "status": "Failure",
+    "reason": "Expired",
+    "code": 410,
+}
+_REFUSED = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "by the proxy"}
+
+
+class Kind(Enum):
+    """What goes wrong."""
+
+    # The server does as it is told, and nobody hears of it.
+    DROP_ANSWER = "drop-answer"
+    # The client's connection breaks at once; the request arrives `delay_s` later.
+    LATE = "late"
+    # Both the request and its answer arrive, after `delay_s`.
+    SLOW = "slow"
+    # Never arrives; answered with `status`.
+    REFUSE = "refuse"
+    # Of watches, after `after_events`: the connection breaks; an ERROR 410; nothing ever again.
+    CUT = "cut"
+    GONE = "gone"
+    SILENT = "silent"
+
+
+@dataclass(slots=True, kw_only=True)
+class Fault:
+    """Happens to the next `times` requests of this method whose path and query match."""
+
+    kind: Kind
+    path: str
+    method: str = "GET"
+    times: int = 1
+    delay_s: float = 0.0
+    status: int = 503
+    retry_after: str | None = None
+    after_events: int = 0
+
+    def takes(self, request: web.BaseRequest) -> bool:
+        """Whether it happens to this one, which then counts."""
+        if self.times <= 0 or request.method != self.method:
+            return False
+        if re.search(self.path, request.path_qs) is None:
+            return False
+        self.times -= 1
+        return True
+
+
+@dataclass(slots=True)
+class Passed:
+    """A request and what came of it. `status` is the server's, None while it has said nothing."""
+
+    method: str
+    path: str
+    body: bytes
+    fault: Kind | None
+    status: int | None = None
+    events: int = 0
+
+
+@dataclass(slots=True)
+class KubeProxy:
+    """A running proxy; made by `kube_proxy`."""
+
+    url: str
+    _upstream_url: str
+    _session: aiohttp.ClientSession
+    faults: list[Fault] = field(default_factory=list)
+    log: list[Passed] = field(default_factory=list)
+    _late: set[asyncio.Task[None]] = field(default_factory=set)
+    _ending: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def happened(self, kind: Kind) -> list[Passed]:
+        """The requests that this fault was done to."""
+        return [passed for passed in self.log if passed.fault is kind]
+
+    async def settled(self) -> None:
+        """Until every late request so far has arrived."""
+        await asyncio.gather(*self._late)
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """One request of a client."""
+        body = await request.read()
+        fault = next((fault for fault in self.faults if fault.takes(request)), None)
+        kind = None if fault is None else fault.kind
+        passed = Passed(request.method, request.path_qs, body, kind)
+        self.log.append(passed)
+        match fault:
+            case Fault(kind=Kind.REFUSE):
+                headers = {"Retry-After": fault.retry_after} if fault.retry_after else None
+                return web.json_response(_REFUSED, status=fault.status, headers=headers)
+            case Fault(kind=Kind.LATE):
+                task = asyncio.create_task(self._send_late(request, passed, fault.delay_s))
+                self._late.add(task)
+                task.add_done_callback(self._late.discard)
+                return _broken(request)
+            case Fault(kind=Kind.SLOW):
+                await asyncio.sleep(fault.delay_s)
+        return await self._pass(request, passed, fault)
+
+    async def _send_late(self, request: web.BaseRequest, passed: Passed, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        async with self._send(request, passed) as answer:
+            await answer.read()
+
+    @asynccontextmanager
+    async def _send(
+        self, request: web.BaseRequest, passed: Passed
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        headers = [(k, v) for k, v in request.headers.items() if k.lower() not in _HOP_HEADERS]
+        async with self._session.request(
+            request.method,
+            self._upstream_url + request.path_qs,
+            data=passed.body or None,
+            headers=headers,
+            skip_auto_headers=_AUTO_HEADERS,
+        ) as answer:
+            passed.status = answer.status
+            yield answer
+
+    async def _pass(
+        self, request: web.BaseRequest, passed: Passed, fault: Fault | None
+    ) -> web.StreamResponse:
+        try:
+            async with self._send(request, passed) as answer:
+                if fault is not None and fault.kind is Kind.DROP_ANSWER:
+                    await answer.read()
+                    return _broken(request)
+                headers = [
+                    (k, v) for k, v in answer.headers.items() if k.lower() not in _HOP_HEADERS
+                ]
+                response = web.StreamResponse(status=answer.status, headers=headers)
+                if "watch=" in request.query_string:
+                    await response.prepare(request)
+                    return await self._stream(request, response, answer, passed, fault)
+                whole = await answer.read()
+                response.content_length = len(whole)
+                await response.prepare(request)
+                await response.write(whole)
+                return response
+        except (aiohttp.ClientError, ConnectionError):
+            # The server's end of the connection broke, so the client's does.
+            return _broken(request)
+
+    async def _stream(
+        self,
+        request: web.BaseRequest,
+        response: web.StreamResponse,
+        answer: aiohttp.ClientResponse,
+        passed: Passed,
+        fault: Fault | None,
+    ) -> web.StreamResponse:
+        limit = None if fault is None else fault.after_events
+        kind = None if fault is None else fault.kind
+        while limit is None or passed.events < limit:
+            line = await answer.content.readline()
+            if not line:
+                return response
+            await response.write(line)
+            passed.events += 1
+        match kind:
+            case Kind.GONE:
+                event: dict[str, Any] = {"type": "ERROR", "object": _GONE}
+                await response.write(json.dumps(event).encode() + b"\n")
+                return response
+            case Kind.SILENT:
+                await self._ending.wait()
+        if answer.connection is not None and answer.connection.transport is not None:
+            # The watch upstream would otherwise take its time to say goodbye.
+            answer.connection.transport.abort()
+        return _broken(request)
+
+    async def _end(self) -> None:
+        self._ending.set()
+        for task in list(self._late):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def _broken(request: web.BaseRequest) -> web.StreamResponse:
+    """Break the client's connection, without a word."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.StreamResponse()
+
+
+@asynccontextmanager
+async def kube_proxy(at: Layout) -> AsyncIterator[KubeProxy]:
+    """A proxy before the API server of a KubeServers (its `at`), on a port of its own."""
+    (port,) = free_ports(1)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(at.pki / "server.crt", at.pki / "server.key")
+    connector = aiohttp.TCPConnector(limit=0, ssl=verifying(at.ca_path))
+    timeout = aiohttp.ClientTimeout(total=None)
+    async with aiohttp.ClientSession(
+        connector=connector, timeout=timeout, auto_decompress=False, read_bufsize=1 << 22
+    ) as session:
+        proxy = KubeProxy(f"https://127.0.0.1:{port}", at.url, session)
+        runner = web.ServerRunner(web.Server(proxy.handle), shutdown_timeout=0.5)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls).start()
+            yield proxy
+        finally:
+            await proxy._end()
+            await runner.cleanup()
+    # Closed connections report it in the loop's next turns, which must not be its last.
+    await asyncio.sleep(_GOODBYE_S)
