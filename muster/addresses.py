@@ -10,12 +10,15 @@ import msgspec
 
 from muster.faults import UsageFault
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.model.ids import service_of
 from shared.ports.bus import Bus
 
 if TYPE_CHECKING:
     # Kafka's client takes half a second to import, which only those who use it should pay.
     from shared.adapters.kafka_bus_settings import KafkaSettings
 
+GATHER_MS = {"permit": 20, "preemption": 20}
+"""Of services that follow every pod and decide about few; the others wait as the settings say."""
 EXAMPLES = "kafka://HOST:PORT[,HOST:PORT][/PREFIX][?setting=value&...] or sqlite:FILE"
 
 
@@ -46,6 +49,11 @@ class BusAddress:
     sqlite: Path | None = None
     kafka: "KafkaSettings | None" = None
 
+    @property
+    def pace_ms(self) -> int:
+        """How far apart turns should begin: a record over Kafka costs every reader a fetch."""
+        return self.kafka.gather_ms if self.kafka is not None else 0
+
     def clients(self, partitions: Mapping[str, int]) -> Clients:
         """How to open clients; `partitions` are the topics that Kafka has to have."""
         if self.sqlite is not None:
@@ -61,7 +69,9 @@ class BusAddress:
         from shared.adapters.kafka_bus import KafkaBus
 
         async def kafka_client(name: str) -> Bus:
-            bus = KafkaBus(settings, partitions, client_id=f"muster-{name.replace('/', '-')}")
+            gather_ms = max(settings.gather_ms, GATHER_MS.get(service_of(name), 0))
+            own = msgspec.structs.replace(settings, gather_ms=gather_ms)
+            bus = KafkaBus(own, partitions, client_id=f"muster-{name.replace('/', '-')}")
             await bus.start()
             return bus
 

@@ -23,7 +23,7 @@ from services.preemption.core import PreemptionCore
 from services.queueing.core import QueueingCore
 from shared.machine.core import Core
 from shared.machine.member import Member
-from shared.machine.runtime import Host, Owner, QuietShell, Shell
+from shared.machine.runtime import Host, Owner, QuietShell, Rhythm, Shell
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import placement, service_of
 from shared.ports.bus import Bus, JournalName
@@ -110,6 +110,7 @@ class Mesh:
     policy: SnapshotPolicy = field(default_factory=SnapshotPolicy)
     owner: str = "muster"
     epoch: int = 1
+    pace_ms: int = 0
     host: Host | None = None
     members: dict[str, Member] = field(default_factory=dict)
 
@@ -131,7 +132,7 @@ class Mesh:
                 self.config,
                 policy,
                 self.epoch,
-                linger_ms(core),
+                Rhythm(self.pace_ms, linger_ms(core)),
             )
 
         return Member(JournalName(journal), bus, host, make_owner)

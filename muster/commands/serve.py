@@ -60,6 +60,7 @@ def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
         config=config,
         policy=SnapshotPolicy(every_ms=1_000 * snapshot_seconds),
         owner=what.owner or default_owner(),
+        pace_ms=address.pace_ms,
     )
     with asyncio.Runner(loop_factory=loop_factory()) as loop:
         while loop.run(_until_told(mesh, store, address, journals, metrics_port)):

@@ -16,7 +16,7 @@ from shared.events.base import Event
 from shared.machine.core import Core
 from shared.machine.crash import CrashPoint
 from shared.machine.member import Member
-from shared.machine.runtime import Host, Owner, OwnershipLost, Shell
+from shared.machine.runtime import Host, Owner, OwnershipLost, Rhythm, Shell
 from shared.machine.snapshots import SnapshotPolicy
 from shared.ports.bus import Bus, WrongPosition
 from shared.ports.snapshots import SnapshotStore
@@ -138,7 +138,7 @@ class Process:
             self.config,
             self.policy,
             self.epoch,
-            linger_ms(core),
+            Rhythm(linger_ms=linger_ms(core)),
         )
         self.owners.append(owner)
         return owner

@@ -160,6 +160,9 @@ class KafkaReader:
                 arrived = await self._consumer.getmany(timeout_ms=1_000)
                 for partition, records in arrived.items():
                     self._take_in(partition, records)
+                if arrived:
+                    # The next fetch brings more for the same work, here and at the broker.
+                    await asyncio.sleep(self._settings.gather_ms / 1_000)
                 if loop.time() - self._checked_at > STALL_CHECK_S:
                     self._checked_at = loop.time()
                     await self._check_stall()

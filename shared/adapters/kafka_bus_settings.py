@@ -17,7 +17,8 @@ T = TypeVar("T")
 class KafkaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A cluster and how to talk to it. Files are read when a client starts.
 
-    The defaults keep acknowledged records through the loss of one broker of three.
+    The defaults keep acknowledged records through the loss of one broker of three. `gather_ms` is
+    the pause between fetches: news for a reader come together then.
     """
 
     bootstrap: str
@@ -36,6 +37,7 @@ class KafkaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     connect_timeout_ms: int = 10_000
     request_timeout_ms: int = 10_000
     append_timeout_ms: int = 10_000
+    gather_ms: int = 5
 
     def topic(self, service: str) -> str:
         """The topic of a service's journals; the partition is the service's partition."""

@@ -132,6 +132,16 @@ class Host:
     probe: Probe = no_probe
 
 
+@dataclass(frozen=True)
+class Rhythm:
+    """When turns are taken: they begin at least `pace_ms` apart, and the news of a source waits up
+    to `linger_ms[source]` for a turn that something else causes.
+    """
+
+    pace_ms: int = 0
+    linger_ms: Mapping[str, int] = field(default_factory=dict)
+
+
 @dataclass
 class Stats:
     """Plain counters, read by whoever exports metrics."""
@@ -159,11 +169,9 @@ class Owner(Generic[S]):
         config: dict[str, Any],
         policy: SnapshotPolicy | None = None,
         epoch: int = 1,
-        linger_ms: Mapping[str, int] | None = None,
+        rhythm: Rhythm | None = None,
     ) -> None:
-        """Nothing happens before `claim`. `linger_ms` says by source how long its news may wait
-        for a turn that something else causes.
-        """
+        """Nothing happens before `claim`."""
         self.core, self.bus, self.host, self.shell = core, bus, host, shell
         self.journal = JournalName(core.journal)
         self.stats = Stats()
@@ -182,7 +190,7 @@ class Owner(Generic[S]):
         self._wall_skew_ms = 0
         self._appended_ms = 0
         self._note: SnapshotNote | None = None
-        self._linger_ms = linger_ms or {}
+        self._rhythm = rhythm or Rhythm()
         self._lingering: asyncio.TimerHandle | None = None
 
     @property
@@ -232,7 +240,7 @@ class Owner(Generic[S]):
 
     def _arrived(self, index: int) -> None:
         self._fresh[index] = True
-        linger_ms = self._linger_ms.get(self._readers[index].journal, 0)
+        linger_ms = self._rhythm.linger_ms.get(self._readers[index].journal, 0)
         if not linger_ms:
             self._wake.set()
         elif self._lingering is None:
@@ -251,10 +259,15 @@ class Owner(Generic[S]):
 
     async def run(self) -> None:
         """Turn until ownership is lost or something fails; always closes the shell."""
+        loop = asyncio.get_running_loop()
         try:
             while True:
                 await self._rest()
+                began_s = loop.time()
                 await self._turn()
+                left_s = began_s + self._rhythm.pace_ms / 1000 - loop.time()
+                if left_s > 0:
+                    await asyncio.sleep(left_s)
         except (AssertionError, LookupError, ValueError):
             await self._assert_ours()
             raise

@@ -71,8 +71,9 @@ async def test_a_read_is_limited_but_never_empty_before_the_end(store: Store):
 
 
 async def test_appends_at_once_each_have_their_own_answer(store: Store):
+    store.partitions = {"placement": 2}
     one, other = await store.client(), await store.client()
-    journals = [JOURNAL, JournalName("queueing/0")]
+    journals = [journal_name("placement", partition) for partition in range(2)]
     appends = [client.append(name, 0, b"x") for name in journals for client in (one, other)]
     answers = await asyncio.gather(*appends, return_exceptions=True)
     for first, second in (answers[:2], answers[2:]):

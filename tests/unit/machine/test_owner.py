@@ -7,12 +7,13 @@ import pytest
 from shared.adapters.memory_bus import MemoryBus, MemoryLog
 from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.events.ingest import SourceAdvanced
+from shared.events.observed import WatchAdvanced
 from shared.machine import runtime
 from shared.machine.core import Cursor
 from shared.machine.fold import Folded, NeedsReset, fold
 from shared.machine.reader import Reader
 from shared.machine.record import RecordUnreadable, decode, encode
-from shared.machine.runtime import EpochOver, OwnershipLost
+from shared.machine.runtime import EpochOver, OwnershipLost, Rhythm
 from shared.machine.snapshots import SnapshotPolicy
 from shared.ports.bus import AppendUnknown, JournalName
 from tests.unit.machine.toy import (
@@ -309,7 +310,7 @@ async def test_news_of_a_source_that_is_only_followed_waits_for_company(
 ):
     source = owner(ToyIngest(), bus, store)
     await source.claim()
-    follower = owner(ToyFollower(), bus, store, linger_ms={"ingest/0": linger_ms})
+    follower = owner(ToyFollower(), bus, store, rhythm=Rhythm(linger_ms={"ingest/0": linger_ms}))
     await follower.claim()
     running = asyncio.create_task(follower.run())
     await asyncio.sleep(0.02)
@@ -319,5 +320,23 @@ async def test_news_of_a_source_that_is_only_followed_waits_for_company(
         await asyncio.sleep(0.02)  # time enough for a turn of its own
     await consumed(follower, 3)
     assert follower.stats.steps - before == turns
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("pace_ms", "turns"), [(0, 3), (500, 1)])
+async def test_turns_begin_apart(bus, store, pace_ms, turns):
+    member = owner(ToyIngest(), bus, store, rhythm=Rhythm(pace_ms))
+    await member.claim()
+    running = asyncio.create_task(member.run())
+    await asyncio.sleep(0.02)
+    before = member.stats.steps
+    for revision in (1, 2, 3):
+        member.offer(WatchAdvanced(revision))
+        await asyncio.sleep(0.02)
+    if pace_ms:
+        assert member.stats.steps == before
+        await asyncio.sleep(0.5)
+    assert (member.state.total, member.stats.steps - before) == (6, turns)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -125,8 +125,8 @@ def owner(
     host = Host(clock or HandClock(), name, lambda: name, inline)
     shell = options.get("shell") or ListShell()
     policy = options.get("policy", SnapshotPolicy())
-    epoch, linger_ms = options.get("epoch", 1), options.get("linger_ms")
-    return Owner(core, bus, store, host, shell, {}, policy, epoch, linger_ms)
+    epoch, rhythm = options.get("epoch", 1), options.get("rhythm")
+    return Owner(core, bus, store, host, shell, {}, policy, epoch, rhythm)
 
 
 async def turn(member: Owner[ToyState], *revisions: int) -> None:
