@@ -108,7 +108,7 @@ def replay_single() -> Figures:
 
 def _replay(case: Case) -> Figures:
     with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
-        pods, seconds, equal = asyncio.run(journals_at_rest.replayed(case, Path(folder)))
+        pods, seconds, equal = journals_at_rest.replayed(case, Path(folder))
     return [figure("re-decided", pods / seconds, "pods/s", not equal)]
 
 

@@ -1,6 +1,9 @@
 """What can be done with finished journals, and how fast: recovery by folding, re-decision."""
 
+import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -10,8 +13,9 @@ from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.adapters.worlds.flood import Flood, flood_world
 from shared.machine.fold import fold
-from shared.replay.read_once import ReadOnceBus
-from shared.replay.replay import replay
+from shared.ports.bus import Bus
+from shared.ports.snapshots import SnapshotStore
+from shared.replay.side_by_side import Part, Source, processes_for, replay_all
 
 NEVER_MS = 1_000_000_000
 
@@ -31,16 +35,23 @@ async def recover(flood: Flood, folder: Path) -> dict[str, float]:
     return seconds
 
 
-async def replayed(case: Case, folder: Path) -> tuple[int, float, bool]:
-    """Play a case, then decide every record of every journal again: (pods, seconds, equal)."""
-    run = await play(case, folder)
-    log = SqliteLog(str(folder / "journals.db"), exclusive=True)
-    bus, store = ReadOnceBus(SqliteBus(log)), MemorySnapshots()
-    equal = run.bound == run.pods
+def replayed(case: Case, folder: Path) -> tuple[int, float, bool]:
+    """Play a case, then decide every record of every journal again, as `muster replay` does it:
+    (pods, seconds on the clock, equal).
+    """
+    run = asyncio.run(play(case, folder))
+    source = Source(partial(_opened, folder), partial(make_core, placements=case.placements))
+    parts = [Part(journal) for journal in all_journals(case.placements)]
     began_s = time.perf_counter()
-    for journal in all_journals(case.placements):
-        report = await replay(partial(make_core, journal, case.placements), bus, store)
-        equal = equal and report.ok
+    reports = replay_all(source, parts, processes_for(parts))
     seconds = time.perf_counter() - began_s
-    log.close()
-    return run.pods, seconds, equal
+    return run.pods, seconds, run.bound == run.pods and all(report.ok for report in reports)
+
+
+@asynccontextmanager
+async def _opened(folder: Path) -> AsyncIterator[tuple[Bus, SnapshotStore]]:
+    log = SqliteLog(str(folder / "journals.db"), readonly=True)
+    try:
+        yield SqliteBus(log), MemorySnapshots()
+    finally:
+        log.close()

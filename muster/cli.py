@@ -205,13 +205,16 @@ def replay(
     placements: Annotated[
         int, typer.Option("--placements", "-p", min=1, max=64, help="Shards, with --bus.")
     ] = 1,
+    processes: Annotated[
+        int, typer.Option(min=0, help="Journals replayed side by side; 0 = one for each core.")
+    ] = 0,
     output: Output = "text",
 ) -> int:
     """Fold a recorded run and decide every record again: identical, or where it first differs."""
     from muster.commands.replay import replay_run
 
     _one_of("--output", output, OUTPUTS)
-    return replay_run(run, bus, placements, begin, journal or [], output)
+    return replay_run(run, bus, placements, begin, journal or [], output, processes)
 
 
 @app.command()

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import json
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -13,24 +15,45 @@ from rich.console import Console
 from rich.table import Table
 
 from muster.commands.story import rows_of
-from muster.faults import EXIT_FAILURE, UsageFault
+from muster.faults import EXIT_FAILURE, Fault, UsageFault
 from muster.mesh import make_core
 from muster.recorded import Recorded, recorded
+from shared.ports.bus import Bus
+from shared.ports.snapshots import SnapshotStore
 from shared.replay.read_once import ReadOnceBus
-from shared.replay.replay import UNUSABLE, ReplayReport, replay
+from shared.replay.replay import UNUSABLE, ReplayReport
+from shared.replay.side_by_side import Part, ReplayLost, Source, processes_for, replay_all
 from shared.replay.story import StoryLine, story_of_divergence
 
 STARTS = ("start", "newest", "each")
 
 
+Open = Callable[[], AbstractAsyncContextManager[Recorded]]
+
+
 def replay_run(
-    run: Path, bus: str, placements: int, begin: str, journals: list[str], output: str
+    run: Path,
+    bus: str,
+    placements: int,
+    begin: str,
+    journals: list[str],
+    output: str,
+    processes: int = 0,
 ) -> int:
-    """Replay and report; returns the exit code. Raises UsageFault, BusCorrupt, BusUnavailable."""
+    """Replay and report; returns the exit code. `processes` 0 = one for each core. Raises
+    UsageFault, Fault, BusCorrupt, BusUnavailable.
+    """
     if begin not in STARTS:
         raise UsageFault(f"--from {begin}: must be one of {', '.join(STARTS)}")
     began_s = time.perf_counter()
-    reports, told = asyncio.run(_replay(run, bus, placements, begin, journals))
+    opened = partial(recorded, run, bus, placements)
+    shards, parts = asyncio.run(_parts(opened, begin, journals))
+    source = Source(partial(_client, opened), partial(make_core, placements=shards))
+    try:
+        reports = replay_all(source, parts, processes or processes_for(parts))
+    except ReplayLost as error:
+        raise Fault(str(error)) from error
+    told = asyncio.run(_story(opened, reports))
     seconds = time.perf_counter() - began_s
     if output == "json":
         plain = {"seconds": round(seconds, 3), "journals": [*map(_plain, reports)]}
@@ -40,29 +63,34 @@ def replay_run(
     return 0 if all(report.ok for report in reports) else EXIT_FAILURE
 
 
-async def _replay(
-    run: Path, bus: str, placements: int, begin: str, journals: list[str]
-) -> tuple[list[ReplayReport], list[StoryLine]]:
-    async with recorded(run, bus, placements) as found:
+async def _parts(opened: Open, begin: str, journals: list[str]) -> tuple[int, list[Part]]:
+    """How many shards the run has, and what is to be replayed."""
+    async with opened() as found:
         unknown = [name for name in journals if name not in found.journals]
         if unknown:
             raise UsageFault(f"--journal {unknown[0]}: must be one of {', '.join(found.journals)}")
-        reader = ReadOnceBus(found.bus)
-        reports = []
-        for journal in journals or found.journals:
-            core = partial(make_core, journal, found.placements)
-            starts = _starts(found, journal, begin)
-            reports += [await replay(core, reader, found.store, start) for start in starts]
-        return reports, await _story(found, reader, reports)
+        return found.placements, [
+            Part(journal, start)
+            for journal in journals or found.journals
+            for start in _starts(found, journal, begin)
+        ]
 
 
-async def _story(found: Recorded, bus: ReadOnceBus, reports: list[ReplayReport]) -> list[StoryLine]:
+@asynccontextmanager
+async def _client(opened: Open) -> AsyncIterator[tuple[Bus, SnapshotStore]]:
+    async with opened() as found:
+        yield found.bus, found.store
+
+
+async def _story(opened: Open, reports: list[ReplayReport]) -> list[StoryLine]:
     """Of the first divergence, if there is one and the journals can be read that far."""
     for report in reports:
         if report.divergence is not None:
-            journal = report.journal
             with contextlib.suppress(*UNUSABLE):
-                return await story_of_divergence(bus, found.journals, journal, report.divergence)
+                async with opened() as found:
+                    reader, journal = ReadOnceBus(found.bus), report.journal
+                    every = found.journals
+                    return await story_of_divergence(reader, every, journal, report.divergence)
             return []
     return []
 

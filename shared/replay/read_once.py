@@ -16,9 +16,10 @@ Stretch = list[tuple[int, bytes]]
 class ReadOnceBus:
     """Reads through another client. The journals must not be written meanwhile."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
         """`close` leaves the client beneath open."""
         self._bus = bus
+        self._kept_bytes_max = kept_bytes_max
         self._kept: dict[tuple[JournalName, int], Stretch] = {}
         self._start_of: dict[tuple[JournalName, int], int] = {}
         self._bytes = 0
@@ -42,7 +43,7 @@ class ReadOnceBus:
         for position, payload in stretch:
             self._start_of[journal, position] = first
             self._bytes += len(payload)
-        while self._bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
+        while self._bytes > self._kept_bytes_max and len(self._kept) > 1:
             self._drop(next(iter(self._kept)))
 
     def _drop(self, key: tuple[JournalName, int]) -> None:
