@@ -59,8 +59,9 @@ class Signature:
         self.best_effort = cpu == 0.0 and memory == 0.0
         self.gpu_milli, self.gpu_count = (0, 0) if spec.gpu is None else _gpu(spec.gpu)
         self.whole_devices = self.gpu_milli >= DEVICE_MILLI  # empty devices, not a share of one
-        self.amount_checks = FIT.checks(table, spec)
-        self.checks = [*self.amount_checks, *GPU_DEVICES.checks(table, spec)]
+        # Tuples of numbers, not lists: the collector need not look at them again and again.
+        self.amount_checks = tuple(FIT.checks(table, spec))
+        self.checks = (*self.amount_checks, *GPU_DEVICES.checks(table, spec))
         # Whether n pods change a node by n times one pod: no devices to choose, no ports.
         self.linear = self.gpu_count == 0 and not self.ports
         self.asked = False  # whether a kernel met it before; a hint for its cache, not state
@@ -74,7 +75,7 @@ class Signature:
         )
         self.delta = (*self.filter_delta, *self.score_delta)
 
-    def _requests(self, table: NodeTable) -> list[tuple[int, float]]:
+    def _requests(self, table: NodeTable) -> tuple[tuple[int, float], ...]:
         """What a pod takes of FREE: its requests, which are noted on the way, and one pod slot."""
         self.cpu = self.memory = 0.0
         taken = [ONE_SLOT]
@@ -86,7 +87,7 @@ class Signature:
                 self.memory = amount
             if amount and name != PODS:
                 taken.append((FREE + table.resource(name), -amount))
-        return taken
+        return tuple(taken)
 
     @property
     def floors(self) -> tuple[slice, F64]:
