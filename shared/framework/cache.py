@@ -7,7 +7,7 @@ only, never normalised or total ones: those depend on which nodes are feasible.
 import numpy as np
 
 from shared.framework.layout import I16, I64
-from shared.framework.local import local_rows
+from shared.framework.local import full_row, local_rows
 from shared.framework.scratch import OneNode
 from shared.framework.signature import Signature
 from shared.framework.static import Static, static_of
@@ -55,9 +55,8 @@ class Entry:
         static, table = self.current(sig), self.table
         changed = None if self.local is None else table.changes.since(self.position)
         if self.local is None or changed is None or 2 * len(changed) > table.size:
-            self.local = local_rows(table, sig, static, None)
+            self.local, self.feasible = full_row(table, sig, static)
             self.bytes = ENTRY_BYTES + static.bytes + self.local.nbytes
-            self.feasible = feasible_count(self.local)
         elif len(changed):
             more = update(self.local, table, sig, static, changed)
             self.feasible = feasible_count(self.local) if more is None else self.feasible + more
@@ -138,8 +137,8 @@ class RowCache:
 def fresh_row(table: NodeTable, sig: Signature) -> tuple[Static, I16, int]:
     """The same as a cache's row, computed and not kept."""
     static = static_of(table, sig.spec)
-    local = local_rows(table, sig, static, None)
-    return static, local, feasible_count(local)
+    local, feasible = full_row(table, sig, static)
+    return static, local, feasible
 
 
 def feasible_count(local: I16) -> int:
