@@ -4,11 +4,12 @@ The result is one int16 a node: the sum of the local scores, or INFEASIBLE. scra
 for one node in plain Python; the two agree bit by bit.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.framework.layout import F64, I16, I64, INFEASIBLE, Mask
+from shared.framework.layout import F64, FREE, I16, I64, INFEASIBLE, ROOM, Mask
 from shared.framework.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED, PORTS
 
 if TYPE_CHECKING:
@@ -53,12 +54,23 @@ def full_row(table: "NodeTable", sig: "Signature", static: "Static") -> tuple[I1
     ports = PORTS.refuses(table, sig.ports) if sig.ports else None
     if ports is not None:
         refused = _either(refused, ports)
-    within = all(bounds[column] >= amount for column, amount in sig.within)
-    scores = _scores(sig, cols, table.whole, within)
+    scores = _scores(sig, cols, table.whole, stays_within(sig, bounds))
     if refused is None:
         return scores, table.size
     np.putmask(scores, refused, INFEASIBLE)
     return scores, table.size - int(np.count_nonzero(refused))
+
+
+def stays_within(sig: "Signature", lowest: Sequence[float]) -> bool:
+    """Whether requests and non-zero requests stay within what is allocatable, with one more pod, on
+    nodes whose columns are at least these.
+    """
+    return (
+        lowest[FREE] >= sig.cpu
+        and lowest[FREE + 1] >= sig.memory
+        and lowest[ROOM] >= sig.room_cpu
+        and lowest[ROOM + 1] >= sig.room_memory
+    )
 
 
 def _either(one: Mask | None, other: Mask) -> Mask:

@@ -32,16 +32,15 @@ def _amount(value: int, most: float = AMOUNT_MAX) -> float:
 class Signature:
     """One signature as the kernel sees it.
 
-    `checks` are (column, least value) pairs that a node's columns must reach, `within` those that
-    they must reach for requests and non-zero requests to stay within what is allocatable;
-    `score_delta` and `filter_delta` are (column, amount) pairs that one pod adds to a node's
-    columns, `delta` is both.
+    `checks` are (column, least value) pairs that a node's columns must reach; `score_delta` and
+    `filter_delta` are (column, amount) pairs that one pod adds to a node's columns, `delta` is
+    both.
     """
 
     __slots__ = (
         *("amount_checks", "asked", "best_effort", "checks", "cpu", "delta", "filter_delta"),
         *("gpu_count", "gpu_milli", "linear", "memory", "ports", "requests", "room", "room_cpu"),
-        *("room_memory", "score_delta", "sig_id", "spec", "whole_devices", "within"),
+        *("room_memory", "score_delta", "sig_id", "spec", "whole_devices"),
         *("_floors",),
     )
 
@@ -66,7 +65,6 @@ class Signature:
         self.linear = self.gpu_count == 0 and not self.ports
         self.asked = False  # whether a kernel met it before; a hint for its cache, not state
         self._floors: tuple[slice, F64] | None = None
-        self.within = ((FREE, cpu), (FREE + 1, memory), (ROOM, room_cpu), (ROOM + 1, room_memory))
         self.score_delta = (
             (ROOM, -room_cpu),
             (ROOM + 1, -room_memory),
