@@ -39,6 +39,7 @@ class FakeApi:
         self.requests: list[tuple[str, str]] = []
         self.faults: deque[tuple[str, Fault]] = deque()
         self.has_workloads = True
+        self.events: list[tuple[str, dict[str, Any]]] = []
         self._changed = asyncio.Event()
         self._watches: list[tuple[str, web.StreamResponse]] = []
         self._runner: web.AppRunner | None = None
@@ -147,6 +148,9 @@ class FakeApi:
             )
             body = await request.json() if request.can_read_body else {}
             return self._pod(method, name, subresource, body)
+        if path.startswith("/apis/events.k8s.io/v1/namespaces/default/events"):
+            self.events.append((method, await request.json()))
+            return web.json_response({}, status=201)
         return status(404, f"{path}: the server could not find the requested resource")
 
     async def _list(self, kind: str, request: web.Request) -> web.Response:
