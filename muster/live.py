@@ -32,6 +32,7 @@ class Standing:
     bound: int = 0
     bound_per_s: float = 0.0
     reasons: list[tuple[int, str]] = field(default_factory=list)
+    requests: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -74,6 +75,13 @@ class LiveRunner:
         first_s, first = self._marks[0]
         rate = (bound - first) / (seconds - first_s) if seconds > first_s else 0.0
         standing = Standing(seconds, bound=bound, bound_per_s=rate)
+        counts, events = self.cluster.writes.counts, self.cluster.events.counts
+        standing.requests = {
+            "busy": counts.busy,
+            "unknown": counts.unknown,
+            "events_sent": events.sent,
+            "events_dropped": events.dropped + events.failed,
+        }
         member = self.mesh.members.get("queueing/0")
         if member is not None and member.owner is not None:
             _count(standing, member.owner.state)
@@ -106,6 +114,8 @@ def line_of(standing: Standing) -> str:
         f"{standing.bound:,} bound",
         f"{standing.bound_per_s:,.0f} bound/s",
     ]
+    if standing.requests.get("events_dropped"):
+        parts.append(f"{standing.requests['events_dropped']:,} events dropped")
     if standing.gated:
         parts.insert(2, f"{standing.gated:,} gated")
     return ", ".join(parts)
@@ -119,5 +129,6 @@ def result_of(standing: Standing) -> dict[str, Any]:
         "gated": standing.gated,
         "unschedulable": standing.waiting,
         "bound": standing.bound,
+        **standing.requests,
         "reasons": [{"pods": pods, "message": text} for pods, text in standing.reasons],
     }

@@ -13,8 +13,10 @@ NEEDED: tuple[tuple[str, str, str, str], ...] = (
     *((verb, "", "pods", "") for verb in ("list", "watch", "get", "delete")),
     *((verb, "", "nodes", "") for verb in ("list", "watch")),
     *((verb, "policy", "poddisruptionbudgets", "") for verb in ("list", "watch")),
+    *((verb, "scheduling.k8s.io", "workloads", "") for verb in ("list", "watch")),
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),
+    *((verb, "events.k8s.io", "events", "") for verb in ("create", "patch")),
 )
 """(verb, API group, resource, subresource), in all namespaces."""
 

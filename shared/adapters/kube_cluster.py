@@ -165,7 +165,7 @@ class KubeCluster:
 
     async def _revision(self) -> int:
         """How new the cluster is now."""
-        body = await self._client.get("/api/v1/namespaces?limit=1")
+        body = await self._client.get(f"{NODES_PATH}?limit=1")
         return int(msgspec.json.decode(body, type=_Collection).metadata.resourceVersion)
 
     # -------------------------------------------------------------------------------- requests

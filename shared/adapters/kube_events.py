@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ PER_S = 100.0
 BURST = 100.0
 WAITING_MAX = 200
 SENDERS = 2
+CROWDED_S = 0.2
 SERIES_S = 300.0
 """The same again is told after so long; meanwhile it is only counted."""
 KNOWN_MAX = 10_000
@@ -68,6 +70,11 @@ class KubeEvents:
         self._come = asyncio.Event()
         self._tokens, self._filled_s = BURST, time.monotonic()
         self._number = time.time_ns()
+        self._should_wait: Callable[[], bool] = bool
+
+    def wait_while(self, should_wait: Callable[[], bool]) -> None:
+        """Hold events back while this says so."""
+        self._should_wait = should_wait
 
     async def close(self) -> None:
         """What waits is dropped."""
@@ -177,8 +184,11 @@ class KubeEvents:
             await asyncio.sleep(response.retry_after_s)
 
     async def _pace(self) -> None:
-        """So many a second, after a first burst."""
+        """So many a second, after a first burst, and none while others need the server."""
         while True:
+            if self._should_wait():
+                await asyncio.sleep(CROWDED_S)
+                continue
             now_s = time.monotonic()
             self._tokens = min(BURST, self._tokens + (now_s - self._filled_s) * PER_S)
             self._filled_s = now_s

@@ -1,18 +1,19 @@
 """How many writes are on the wire at once: found out from the answers, with no fixed rate.
 
 More while answers come fast, fewer when the server is busy or slow (additive increase,
-multiplicative decrease). A 429 with Retry-After stops the whole lane for that long.
+multiplicative decrease). It knows nothing of what the requests are.
 """
 
 import asyncio
 from collections import deque
 
-WIDTH_FIRST, WIDTH_MIN, WIDTH_MAX = 16.0, 2.0, 192.0
+WIDTH_FIRST, WIDTH_MIN, WIDTH_MAX = 16.0, 1.0, 192.0
 DECREASE = 0.7
 SLOW_S = 0.25
 """An answer that takes longer means that requests queue up in the server and not here."""
 REST_S = 0.1
 """Busy answers to requests that were sent together count once."""
+CROWDED_S = 1.0
 
 
 class Lane:
@@ -23,13 +24,16 @@ class Lane:
         self.width = WIDTH_FIRST
         self.out = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._open_at_s = 0.0
-        self._narrowed_s = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._narrowed_s = self._busy_s = float("-inf")
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether the server refused something just now: what can wait should."""
+        return asyncio.get_running_loop().time() - self._busy_s < CROWDED_S
 
     async def enter(self) -> None:
         """Wait for room."""
-        if self.out < int(self.width) and not self._waiting and not self._is_shut():
+        if self.out < int(self.width) and not self._waiting:
             self.out += 1
             return
         future = asyncio.get_running_loop().create_future()
@@ -54,12 +58,10 @@ class Lane:
         elif self.out >= int(self.width) - 1 and self.width < WIDTH_MAX:
             self.width += 1.0 / self.width
 
-    def was_busy(self, retry_after_s: float = 0.0) -> None:
+    def was_busy(self) -> None:
         """429, 5xx, or nothing."""
+        self._busy_s = asyncio.get_running_loop().time()
         self._narrow()
-        if retry_after_s:
-            now_s = asyncio.get_running_loop().time()
-            self._open_at_s = max(self._open_at_s, now_s + retry_after_s)
 
     def _narrow(self) -> None:
         now_s = asyncio.get_running_loop().time()
@@ -67,21 +69,9 @@ class Lane:
             self._narrowed_s = now_s
             self.width = max(WIDTH_MIN, self.width * DECREASE)
 
-    def _is_shut(self) -> bool:
-        loop = asyncio.get_running_loop()
-        if loop.time() >= self._open_at_s:
-            return False
-        if self._timer is None:
-            self._timer = loop.call_at(self._open_at_s, self._reopen)
-        return True
-
-    def _reopen(self) -> None:
-        self._timer = None
-        self._admit()
-
     def _admit(self) -> None:
         waiting = self._waiting
-        while waiting and self.out < int(self.width) and not self._is_shut():
+        while waiting and self.out < int(self.width):
             future = waiting.popleft()
             if not future.done():
                 self.out += 1

@@ -30,6 +30,7 @@ from shared.model.answers import Answer
 from shared.ports.cluster import BindRequest, PodRead, PodRef
 
 BUSY_TRIES = 3
+BUSY_S = 0.2
 TOUCH_TRIES = 5
 SERVER_ERROR = 500
 REMEMBERED_MAX = 10_000
@@ -68,6 +69,7 @@ class KubeWrites:
         """Nothing is sent."""
         self._client, self._events = client, events
         self.lane = Lane()
+        events.wait_while(lambda: self.lane.is_crowded)
         self.counts = Counts()
         self._refusals: dict[str, bool] = {}
         # uid -> node of binds that may have been carried out.
@@ -218,11 +220,13 @@ class KubeWrites:
                 lane.leave()
             if response.status == TOO_MANY:
                 self.counts.busy += 1
-                lane.was_busy(response.retry_after_s)
+                lane.was_busy()
+                # This one waits as it was told; others may find room before.
+                await asyncio.sleep(response.retry_after_s or BUSY_S)
                 continue
             if response.status >= SERVER_ERROR:
                 self.counts.unknown += 1
-                lane.was_busy(response.retry_after_s)
+                lane.was_busy()
             else:
                 lane.went_well(time.perf_counter() - began_s)
             return response
