@@ -42,7 +42,11 @@ READY, LEFT, WAITING = int(Pod.READY), int(Pod.LEFT), int(Pod.WAITING)
 
 
 def decide(state: QueueingState) -> Iterator[Event]:
-    """The step's events; stops early when it has done enough for one step."""
+    """The step's events; stops early when it has done enough for one step. Pods that come before
+    the rest of their world is known wait for it: among them may be some that go first.
+    """
+    if state.listing_ms:
+        return
     pods = 0
     for events, event in enumerate(_all(state), start=1):
         yield event
@@ -71,6 +75,8 @@ def _all(state: QueueingState) -> Iterator[Event]:
 
 def due_ms(state: QueueingState) -> int | None:
     """When there is something to decide without new input."""
+    if state.listing_ms:
+        return None
     work = state.say or state.closed or state.wake or state.nominated or lane_over(state)
     if work or _parkable(state) is not None or _next(state) is not None:
         return state.now_ms

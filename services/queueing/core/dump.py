@@ -73,6 +73,7 @@ def dump(state: QueueingState) -> dict[str, Any]:
         "nominated": [[pod, state.nominated[pod]] for pod in sorted(state.nominated)],
         "closed": sorted(state.closed),
         "lane": _fields(state.lane, LANE_FIELDS),
+        "listing_ms": state.listing_ms,
         "rate": _fields(state.rate, RATE_FIELDS),
     }
 
@@ -127,6 +128,7 @@ def load(state: QueueingState, body: Any) -> None:
     state.nominated = dict(body["nominated"])
     state.closed = dict.fromkeys(body["closed"])
     _fill(state.lane, LANE_FIELDS, body["lane"])
+    state.listing_ms = body["listing_ms"]
     _fill(state.rate, RATE_FIELDS, body["rate"])
     _index_pods(state)
 

@@ -13,8 +13,8 @@ PLENTY = 1 << 60
 
 
 def capacity(sig: Sig, shard: Shard) -> int:
-    """How many more pods of this signature the shard's free amounts could hold at the very best,
-    if all that is in flight there is like it; 0 without a digest.
+    """How many more pods of this signature the shard's free amounts could hold at the very best;
+    0 without a digest.
     """
     if shard.nodes < 0:
         return 0
@@ -26,7 +26,7 @@ def capacity(sig: Sig, shard: Shard) -> int:
     ):
         if request > 0:
             pods = min(pods, max(free, 0) // request)
-    return max(pods - shard.open, 0)
+    return pods
 
 
 def best_shard(state: QueueingState, sig: Sig, usable: int) -> int:
