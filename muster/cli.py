@@ -91,6 +91,9 @@ def run(  # noqa: PLR0913 (one parameter per option)
     if bool(world) == bool(kubeconfig):
         raise UsageFault("run: name a WORLD or a --kubeconfig")
     if kubeconfig:
+        for option, given in (("--plain", plain), ("--speed", speed), ("--seed", seed)):
+            if given not in (None, False):
+                raise UsageFault(f"{option}: means nothing with --kubeconfig")
         from muster.commands.live import LiveOptions, run_live
 
         names = scheduler_name or []
@@ -107,7 +110,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
 
 
 @app.command()
-def serve(
+def serve(  # noqa: PLR0913 (one parameter per option)
     services: Annotated[
         list[str],
         typer.Argument(metavar="SERVICE[/PARTITION]...", help="Such as ingest or placement/0."),
@@ -118,6 +121,8 @@ def serve(
     cluster: Annotated[
         str, typer.Option(metavar="ADDRESS", help="The cluster (see muster cluster).")
     ] = "",
+    kubeconfig: Kubeconfig = "",
+    scheduler_name: SchedulerNames = None,
     placements: Annotated[
         int, typer.Option("--placements", "-p", min=1, max=64, help="Shards of the whole mesh.")
     ] = 1,
@@ -140,7 +145,17 @@ def serve(
     from muster.commands.serve import serve as start
 
     start(
-        Serving(services, bus, cluster, placements, run_dir, owner, settings or []),
+        Serving(
+            services,
+            bus,
+            cluster,
+            placements,
+            run_dir,
+            owner,
+            settings or [],
+            kubeconfig,
+            scheduler_name or [],
+        ),
         metrics_port,
         snapshot_seconds,
     )
@@ -237,8 +252,12 @@ def story(
 @app.command()
 def reset(
     bus: Annotated[str, typer.Option(metavar="ADDRESS", help="As for muster serve.")],
-    cluster: Annotated[str, typer.Option(metavar="ADDRESS", help="The cluster to fence and list.")],
     reason: Annotated[str, typer.Option(help="Why; it is kept in the journals.")],
+    cluster: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="The cluster to fence and list.")
+    ] = "",
+    kubeconfig: Kubeconfig = "",
+    scheduler_name: SchedulerNames = None,
     placements: Annotated[
         int, typer.Option("--placements", "-p", min=1, max=64, help="Shards of the whole mesh.")
     ] = 1,
@@ -246,7 +265,7 @@ def reset(
     """Start over with empty journals, once no older bind can land any more."""
     from muster.commands.reset import reset_mesh
 
-    print(reset_mesh(bus, cluster, placements, reason))
+    print(reset_mesh(bus, cluster, kubeconfig, scheduler_name or [], placements, reason))
 
 
 def _complain(text: str) -> None:

@@ -55,9 +55,9 @@ class PlaysWhenWatched:
         """See Cluster.touch."""
         return await self._cluster.touch(pods, messages)
 
-    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
+    async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """See Cluster.evict."""
-        return await self._cluster.evict(pods)
+        return await self._cluster.evict(pods, by)
 
 
 def serve_cluster(

@@ -2,11 +2,12 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from muster.addresses import Clients, parse_bus
 from muster.cluster_address import open_cluster, parse_cluster
-from muster.faults import Fault
+from muster.faults import Fault, UsageFault
 from muster.mesh import WallClock, all_journals, default_owner, partitions
 from shared.machine.reset import EPOCHS, Epoch, ResetFailed, epochs, renamed, reset
 from shared.machine.runtime import Host
@@ -14,10 +15,33 @@ from shared.model.ids import service_of
 from shared.ports.cluster import Cluster
 
 
-def reset_mesh(bus: str, cluster: str, placements: int, reason: str) -> str:
+class ClosableCluster(Cluster, Protocol):
+    """A cluster behind a connection."""
+
+    async def close(self) -> None:
+        """Give the connection up."""
+        ...
+
+
+def reset_mesh(
+    bus: str,
+    cluster: str,
+    kubeconfig: str,
+    schedulers: Sequence[str],
+    placements: int,
+    reason: str,
+) -> str:
     """Reset and say what came of it. Raises UsageFault, Fault, BusUnavailable."""
     address = parse_bus(bus)
-    client = open_cluster(parse_cluster("--cluster", cluster))
+    if bool(cluster) == bool(kubeconfig):
+        raise UsageFault("reset: name a --cluster or a --kubeconfig")
+    client: ClosableCluster
+    if kubeconfig:
+        from muster.kube_address import kube_cluster
+
+        client = kube_cluster(kubeconfig, schedulers)
+    else:
+        client = open_cluster(parse_cluster("--cluster", cluster))
     try:
         opened = asyncio.run(_reset(address.clients, client, placements, reason))
     except ResetFailed as error:
@@ -27,7 +51,7 @@ def reset_mesh(bus: str, cluster: str, placements: int, reason: str) -> str:
 
 async def _reset(
     make_clients: Callable[[Mapping[str, int]], Clients],
-    cluster: Cluster,
+    cluster: ClosableCluster,
     placements: int,
     reason: str,
 ) -> Epoch:
@@ -50,3 +74,4 @@ async def _reset(
         return await reset(clients.opened[EPOCHS], cluster, host, all_journals(placements), reason)
     finally:
         await clients.close()
+        await cluster.close()

@@ -4,8 +4,9 @@ import asyncio
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from muster.addresses import BusAddress, parse_bus
 from muster.cluster_address import open_cluster, parse_cluster
@@ -21,6 +22,7 @@ from shared.machine.runtime import EpochOver
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import service_of
 from shared.ports.bus import Bus, split_journal
+from shared.ports.cluster import Cluster
 from shared.ports.snapshots import SnapshotStore
 
 OUTSIDE = ("ingest", "binding")
@@ -40,6 +42,8 @@ class Serving:
     run_dir: Path
     owner: str | None
     settings: list[str]
+    kubeconfig: str = ""
+    schedulers: list[str] = field(default_factory=list)
 
 
 def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
@@ -47,15 +51,14 @@ def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
     journals = chosen_journals(what.services, what.placements)
     address = parse_bus(what.bus)
     config = mesh_config(parse_settings(what.settings))
-    if any(service_of(name) in OUTSIDE for name in journals) and not what.cluster:
-        raise UsageFault("--cluster: is required for ingest and binding")
-    if what.cluster:
-        parse_cluster("--cluster", what.cluster)
+    kube = _Kube(what) if what.kubeconfig else None
+    if kube is not None:
+        config = kube.config(config)
     store = DirectorySnapshots(what.run_dir / SNAPSHOTS)
     mesh = Mesh(
         bus_of=_not_open,
         store=store,
-        cluster=open_cluster(what.cluster),
+        cluster=_simulated(what, journals) if kube is None else kube.cluster,
         placements=what.placements,
         config=config,
         policy=SnapshotPolicy(every_ms=1_000 * snapshot_seconds),
@@ -63,8 +66,50 @@ def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
         pace_ms=address.pace_ms,
     )
     with asyncio.Runner(loop_factory=loop_factory()) as loop:
-        while loop.run(_until_told(mesh, store, address, journals, metrics_port)):
-            print("a reset closed this epoch: joining the next", flush=True)
+        if kube is not None and _speaks(journals):
+            loop.run(kube.open())
+        try:
+            while loop.run(_until_told(mesh, store, address, journals, metrics_port)):
+                print("a reset closed this epoch: joining the next", flush=True)
+        finally:
+            if kube is not None:
+                loop.run(kube.cluster.close())
+
+
+class _Kube:
+    """A live cluster: its client, its part of the configuration, its start."""
+
+    def __init__(self, what: Serving) -> None:
+        """Not connected yet. Raises UsageFault."""
+        # Its client takes half a second to import, which only those who use it should pay.
+        from muster import kube_address
+
+        if what.cluster:
+            raise UsageFault("--cluster and --kubeconfig exclude each other")
+        self.cluster = kube_address.kube_cluster(what.kubeconfig, what.schedulers)
+        self._names, self._address = what.schedulers, kube_address
+
+    def config(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The services' configuration with what a live cluster needs."""
+        return self._address.kube_config(config, self._names)
+
+    async def open(self) -> None:
+        """Connect. Raises UsageFault, Fault."""
+        await self._address.open_kube(self.cluster)
+
+
+def _simulated(what: Serving, journals: list[str]) -> Cluster:
+    """A client, not connected yet. Raises UsageFault."""
+    if what.cluster:
+        parse_cluster("--cluster", what.cluster)
+    elif _speaks(journals):
+        raise UsageFault("--cluster or --kubeconfig: is required for ingest and binding")
+    return open_cluster(what.cluster)
+
+
+def _speaks(journals: Sequence[str]) -> bool:
+    """Whether one of these services speaks to the cluster."""
+    return any(service_of(name) in OUTSIDE for name in journals)
 
 
 def _not_open(journal: str) -> Bus:

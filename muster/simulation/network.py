@@ -233,11 +233,11 @@ class SimNetwork:
             {},
         )
 
-    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
+    async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """See Cluster.evict."""
         return await self._each(
             [self.wire.way() for _ in pods],
-            lambda rows: self.wire.cluster.evict([pods[row] for row in rows]),
+            lambda rows: self.wire.cluster.evict([pods[row] for row in rows], by),
             Answer.UNKNOWN,
             {Way.BUSY: Answer.BUSY, Way.REFUSED: Answer.REFUSED},
         )

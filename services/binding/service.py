@@ -14,6 +14,7 @@ import numpy as np
 from services.binding.core import BindingCore
 from services.binding.core.binds import OTHER, UNASSIGNED
 from services.binding.core.state import BindingState
+from services.binding.core.table import NAMED
 from services.binding.transitions import Phase
 from shared.events.base import Event
 from shared.events.binding import BindsAsked, EvictionsAsked, FencesAsked, ReadsAsked
@@ -158,7 +159,7 @@ class BindingShell:
             return
         ids = state.table.ids[rows]
         try:
-            answers = await self._cluster.evict(_refs(state, rows))
+            answers = await self._cluster.evict(_refs(state, rows), _preemptor(state, effect))
         except Exception as error:
             log.warning("no answer to evictions: %r", error)
             answers = [Answer.UNKNOWN] * len(rows)
@@ -243,6 +244,15 @@ def _refs(state: BindingState, rows: I64) -> list[PodRef]:
             )
         )
     return refs
+
+
+def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:
+    """The pod that victims go for, if it still lives and its name is known."""
+    eviction = state.evictions.get(effect.ask)
+    row = state.table.row(eviction.pod) if eviction is not None and eviction.pod else -1
+    if row < 0 or not state.table.flags.item(row) & NAMED:
+        return None
+    return _refs(state, np.array([row], np.int64))[0]
 
 
 def _node_id(state: BindingState, name: str, target: int) -> int:

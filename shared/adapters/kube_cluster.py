@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from shared.adapters.kube_client import ApiError, KubeClient
+from shared.adapters.kube_events import KubeEvents
 from shared.adapters.kube_groups import Groups
 from shared.adapters.kube_lists import list_into
 from shared.adapters.kube_merge import MergedWatch
@@ -70,7 +71,8 @@ class KubeCluster:
         self._silent_s = silent_s
         self._groups = Groups()
         self._schedulers = frozenset(schedulers)
-        self.writes = KubeWrites(client)
+        self.events = KubeEvents(client, (*schedulers, "muster")[0])
+        self.writes = KubeWrites(client, self.events)
         self._sources = {
             "nodes": Source(NODES_PATH, timeout_s=QUIET_S, is_quiet=True),
             "budgets": Source(BUDGETS_PATH, timeout_s=QUIET_S, is_quiet=True),
@@ -91,7 +93,7 @@ class KubeCluster:
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
-        await self.writes.close()
+        await self.events.close()
         await self._client.close()
 
     # ------------------------------------------------------------------------------- observing
@@ -180,6 +182,6 @@ class KubeCluster:
         """See the port."""
         return await self.writes.touch(pods, messages)
 
-    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
+    async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """See the port."""
-        return await self.writes.evict(pods)
+        return await self.writes.evict(pods, by)

@@ -14,7 +14,16 @@ from typing import TypeVar
 import msgspec
 
 from shared.adapters.kube_answers import TOO_MANY, bind_answer, change_answer
+from shared.adapters.kube_bodies import (
+    binding,
+    deletion,
+    disruption,
+    nomination,
+    scheduled,
+    unscheduled,
+)
 from shared.adapters.kube_client import STRATEGIC_MERGE, KubeClient, NotSent, Response
+from shared.adapters.kube_events import KubeEvents
 from shared.adapters.kube_lane import Lane
 from shared.adapters.kube_objects import Meta
 from shared.model.answers import Answer
@@ -23,8 +32,7 @@ from shared.ports.cluster import BindRequest, PodRead, PodRef
 BUSY_TRIES = 3
 TOUCH_TRIES = 5
 SERVER_ERROR = 500
-UNSCHEDULABLE = "Unschedulable"
-PREEMPTING = "{scheduler}: preempting to accommodate a higher priority pod"
+REMEMBERED_MAX = 10_000
 
 log = logging.getLogger("muster.kube")
 
@@ -42,7 +50,6 @@ class _Pod(msgspec.Struct):
 
 
 _pod = msgspec.json.Decoder(_Pod)
-_encode = msgspec.json.Encoder().encode
 
 
 class Counts(msgspec.Struct):
@@ -57,15 +64,15 @@ class Counts(msgspec.Struct):
 class KubeWrites:
     """All writes of one process share one lane."""
 
-    def __init__(self, client: KubeClient) -> None:
+    def __init__(self, client: KubeClient, events: KubeEvents) -> None:
         """Nothing is sent."""
-        self._client = client
+        self._client, self._events = client, events
         self.lane = Lane()
         self.counts = Counts()
         self._refusals: dict[str, bool] = {}
-
-    async def close(self) -> None:
-        """Nothing is left behind."""
+        # uid -> node of binds that may have been carried out.
+        self._maybe: dict[str, str] = {}
+        self._nominated: dict[str, str] = {}
 
     # ------------------------------------------------------------------------------------ binds
 
@@ -76,15 +83,22 @@ class KubeWrites:
     async def _bind_one(self, request: BindRequest) -> PodRead:
         path = f"/api/v1/namespaces/{request.namespace}/pods/{request.name}/binding"
         self.counts.binds += 1
-        response = await self._send("POST", path, _binding(request))
-        if isinstance(response, Answer):
-            return PodRead(response)
-        answer = bind_answer(response)
+        response = await self._send("POST", path, binding(request))
+        answer = response if isinstance(response, Answer) else bind_answer(response)
         if answer is Answer.DONE:
-            self.counts.bound += 1
-        else:
+            self._bound(PodRef(request.uid, request.namespace, request.name), request.node)
+        elif answer is Answer.UNKNOWN:
+            if len(self._maybe) >= REMEMBERED_MAX:
+                self._maybe.clear()
+            self._maybe[request.uid] = request.node
+        if isinstance(response, Response) and answer is not Answer.DONE:
             self._tell(answer, response, f"bind {request.namespace}/{request.name}")
         return PodRead(answer)
+
+    def _bound(self, pod: PodRef, node: str) -> None:
+        self._maybe.pop(pod.uid, None)
+        self.counts.bound += 1
+        self._events.scheduled(pod, node)
 
     # ------------------------------------------------------------------------------- other pods
 
@@ -96,7 +110,10 @@ class KubeWrites:
         response = await self._send("GET", _path(ref), None)
         if isinstance(response, Answer):
             return PodRead(Answer.UNKNOWN)
-        return self._shown(ref, response, "read")
+        read = self._shown(ref, response, "read")
+        if read.node and self._maybe.pop(ref.uid, "") == read.node:
+            self._bound(ref, read.node)
+        return read
 
     async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
         """Write why the pod waits."""
@@ -105,11 +122,13 @@ class KubeWrites:
 
     async def _touch_one(self, asked: tuple[PodRef, str]) -> PodRead:
         ref, message = asked
+        if message:
+            self._events.failed(ref, message)
         read = PodRead(Answer.UNKNOWN)
         for later_s in range(TOUCH_TRIES):
             # Writing what is there already changes nothing, not even the resourceVersion; the time
             # of the probe makes it another thing.
-            body = _condition(ref, "PodScheduled", UNSCHEDULABLE, message, later_s)
+            body = unscheduled(ref, message, later_s)
             response = await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
             if isinstance(response, Answer):
                 return PodRead(response)
@@ -122,16 +141,16 @@ class KubeWrites:
 
     async def _scheduled(self, ref: PodRef) -> None:
         """It was bound before we wrote that it waits: take that back, as well as may be."""
-        body = _condition(ref, "PodScheduled", "", "", 0)
+        body = scheduled(ref)
         await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
 
-    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
+    async def evict(self, pods: Sequence[PodRef], by: PodRef | None) -> list[Answer]:
         """Say why, then delete."""
-        return await _side_by_side(pods, self._evict_one)
+        return await _side_by_side([(ref, by) for ref in pods], self._evict_one)
 
-    async def _evict_one(self, ref: PodRef) -> Answer:
-        message = PREEMPTING.format(scheduler="muster")
-        body = _condition(ref, "DisruptionTarget", "PreemptionByScheduler", message, 0)
+    async def _evict_one(self, asked: tuple[PodRef, PodRef | None]) -> Answer:
+        ref, by = asked
+        body = disruption(ref, self._events.controller)
         response = await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
         if isinstance(response, Answer):
             return response
@@ -139,13 +158,25 @@ class KubeWrites:
         if answer is not Answer.DONE:
             self._tell(answer, response, f"evict {ref.namespace}/{ref.name}")
             return answer
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": ref.uid}}
-        response = await self._send("DELETE", _path(ref), _encode(options))
+        node = self._shown(ref, response, "evict").node
+        response = await self._send("DELETE", _path(ref), deletion(ref))
         if isinstance(response, Answer):
             return response
         answer = change_answer(response)
         self._tell(answer, response, f"evict {ref.namespace}/{ref.name}")
+        if answer is Answer.DONE and by is not None:
+            self._events.preempted(ref, by.uid, node)
+            await self._nominate(by, node)
         return answer
+
+    async def _nominate(self, preemptor: PodRef, node: str) -> None:
+        """Show where the preemptor will go; nothing depends on it."""
+        if self._nominated.get(preemptor.uid) != node:
+            if len(self._nominated) >= REMEMBERED_MAX:
+                self._nominated.clear()
+            self._nominated[preemptor.uid] = node
+            path = f"{_path(preemptor)}/status"
+            await self._send("PATCH", path, nomination(preemptor, node), STRATEGIC_MERGE)
 
     def _shown(self, ref: PodRef, response: Response, what: str) -> PodRead:
         answer = change_answer(response)
@@ -205,7 +236,7 @@ class KubeWrites:
 
     def _once(self, reason: str, what: str = "the API server") -> None:
         if reason not in self._refusals:
-            if len(self._refusals) > 1_000:
+            if len(self._refusals) >= REMEMBERED_MAX:
                 self._refusals.clear()
             self._refusals[reason] = True
             log.warning("%s: %s", what, reason)
@@ -213,34 +244,6 @@ class KubeWrites:
 
 def _path(ref: PodRef) -> str:
     return f"/api/v1/namespaces/{ref.namespace}/pods/{ref.name}"
-
-
-def _binding(request: BindRequest) -> bytes:
-    """Names and uids need no escaping in JSON: their alphabets have nothing to escape."""
-    return (
-        f'{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{request.name}",'
-        f'"uid":"{request.uid}","resourceVersion":"{request.revision}"}},'
-        f'"target":{{"apiVersion":"v1","kind":"Node","name":"{request.node}"}}}}'
-    ).encode()
-
-
-def _condition(ref: PodRef, kind: str, reason: str, message: str, later_s: int) -> bytes:
-    """A patch of one condition, for this very pod."""
-    now_s = time.time()
-    condition = {
-        "type": kind,
-        "status": "False" if reason == UNSCHEDULABLE else "True",
-        "reason": reason or None,
-        "message": message or None,
-        "lastTransitionTime": _stamp(now_s),
-    }
-    if reason == UNSCHEDULABLE:
-        condition["lastProbeTime"] = _stamp(now_s + later_s)
-    return _encode({"metadata": {"uid": ref.uid}, "status": {"conditions": [condition]}})
-
-
-def _stamp(time_s: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time_s))
 
 
 async def _side_by_side(

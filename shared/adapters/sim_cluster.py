@@ -281,7 +281,7 @@ class SimCluster:
         await self._travel()
         return answers
 
-    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
+    async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """DELETE: the pod is gone after the grace time."""
         await self._travel()
         answers = [self._evict_one(ref.uid) for ref in pods]

@@ -87,10 +87,10 @@ class SimClusterClient:
         """Never raises for a lost connection."""
         return await self._reads("touch", [pods, messages], len(pods), Answer.BUSY)
 
-    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
+    async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """Never raises for a lost connection."""
         try:
-            codes = wire.codes_decoder.decode(await self._call("evict", pods))
+            codes = wire.codes_decoder.decode(await self._call("evict", [pods, by]))
         except NotSent:
             return [Answer.BUSY] * len(pods)
         except (ConnectionError, TimeoutError):

@@ -120,7 +120,8 @@ class SimClusterServer:
         return wire.raw(await self._cluster.touch(touches.pods, touches.messages))
 
     async def _evict(self, arguments: msgspec.Raw) -> msgspec.Raw:
-        return wire.raw(await self._cluster.evict(wire.pods_decoder.decode(arguments)))
+        evictions = wire.evictions_decoder.decode(arguments)
+        return wire.raw(await self._cluster.evict(evictions.pods, evictions.by))
 
 
 async def _send(writer: asyncio.StreamWriter, reply: wire.Reply) -> None:

@@ -37,6 +37,13 @@ class WatchedWire(msgspec.Struct, array_like=True):
     events: tuple[Observation, ...]
 
 
+class Evictions(msgspec.Struct, array_like=True):
+    """Arguments of an eviction."""
+
+    pods: list[PodRef]
+    by: PodRef | None
+
+
 class Touches(msgspec.Struct, array_like=True):
     """Arguments of a touch."""
 
@@ -51,6 +58,7 @@ watched_decoder = msgspec.msgpack.Decoder(WatchedWire)
 binds_decoder = msgspec.msgpack.Decoder(list[BindRequest])
 reads_decoder = msgspec.msgpack.Decoder(list[PodRead])
 pods_decoder = msgspec.msgpack.Decoder(list[PodRef])
+evictions_decoder = msgspec.msgpack.Decoder(Evictions)
 touches_decoder = msgspec.msgpack.Decoder(Touches)
 codes_decoder = msgspec.msgpack.Decoder(list[int])
 text_decoder = msgspec.msgpack.Decoder(str)

@@ -7,7 +7,7 @@ only, never normalised or total ones: those depend on which nodes are feasible.
 import numpy as np
 
 from shared.framework.layout import I16, I64
-from shared.framework.local import local_rows
+from shared.framework.local import full_row, local_rows
 from shared.framework.scratch import OneNode
 from shared.framework.signature import Signature
 from shared.framework.static import Static, static_of
@@ -18,13 +18,19 @@ SCALAR_ROWS_MAX = 10  # numpy's fixed cost for a rescore of any size is that of 
 
 
 class Entry:
-    """What is known of one signature on one table. `local` is None until a row was wanted."""
+    """What is known of one signature on one table. `local` is None until a row was wanted;
+    `feasible` counts the nodes in it that take one more pod.
+    """
 
-    __slots__ = ("bytes", "local", "position", "restarts", "static", "static_version", "table")
+    __slots__ = (
+        *("bytes", "feasible", "local", "position", "restarts", "static", "static_version"),
+        *("table",),
+    )
 
     def __init__(self, table: NodeTable, sig: Signature) -> None:
         self.table = table
         self.local: I16 | None = None
+        self.feasible = 0
         self.position = 0
         self._renew(sig)
 
@@ -49,23 +55,29 @@ class Entry:
         static, table = self.current(sig), self.table
         changed = None if self.local is None else table.changes.since(self.position)
         if self.local is None or changed is None or 2 * len(changed) > table.size:
-            self.local = local_rows(table, sig, static, None)
+            self.local, self.feasible = full_row(table, sig, static)
             self.bytes = ENTRY_BYTES + static.bytes + self.local.nbytes
         elif len(changed):
-            update(self.local, table, sig, static, changed)
+            more = update(self.local, table, sig, static, changed)
+            self.feasible = feasible_count(self.local) if more is None else self.feasible + more
         self.position = table.changes.position
         return self.local
 
 
-def update(local: I16, table: NodeTable, sig: Signature, static: Static, rows: I64) -> None:
-    """Score these rows (repeats are harmless) of a row of local scores anew."""
+def update(local: I16, table: NodeTable, sig: Signature, static: Static, rows: I64) -> int | None:
+    """Score these rows (repeats are harmless) of a row of local scores anew; how many more nodes
+    take a pod now, None = not counted.
+    """
     if len(rows) > SCALAR_ROWS_MAX:
         local[rows] = local_rows(table, sig, static, rows)
-        return
-    ok = static.ok
+        return None
+    ok, more = static.ok, 0
     for row in rows.tolist():
         if ok is None or ok[row]:
-            local[row] = OneNode(table, row).local_score(sig)
+            score = OneNode(table, row).local_score(sig)
+            more += (score >= 0) - (int(local[row]) >= 0)
+            local[row] = score
+    return more
 
 
 class RowCache:
@@ -99,8 +111,8 @@ class RowCache:
         self._account(entry.bytes - before)
         return static
 
-    def row(self, table: NodeTable, sig: Signature) -> tuple[Static, I16]:
-        """The static part and the row of local scores, kept."""
+    def row(self, table: NodeTable, sig: Signature) -> tuple[Static, I16, int]:
+        """The static part, the row of local scores and how many nodes are feasible, kept."""
         entry = self.entry(table, sig)
         if entry is None:
             entry = self._add(table, sig)
@@ -108,7 +120,7 @@ class RowCache:
         local = entry.row(sig)
         if entry.bytes != before:
             self._account(entry.bytes - before)
-        return entry.static, local
+        return entry.static, local, entry.feasible
 
     def _add(self, table: NodeTable, sig: Signature) -> Entry:
         entry = self._entries[sig] = Entry(table, sig)
@@ -122,10 +134,11 @@ class RowCache:
             self.bytes -= self._entries.pop(oldest).bytes
 
 
-def fresh_row(table: NodeTable, sig: Signature) -> tuple[Static, I16]:
+def fresh_row(table: NodeTable, sig: Signature) -> tuple[Static, I16, int]:
     """The same as a cache's row, computed and not kept."""
     static = static_of(table, sig.spec)
-    return static, local_rows(table, sig, static, None)
+    local, feasible = full_row(table, sig, static)
+    return static, local, feasible
 
 
 def feasible_count(local: I16) -> int:

@@ -10,7 +10,7 @@ from shared.framework.cache import RowCache, feasible_count, fresh_row, update
 from shared.framework.devices import pick_devices
 from shared.framework.layout import I16, I64, INFEASIBLE, Held
 from shared.framework.local import fits_rows
-from shared.framework.picks import Picks, Reasons
+from shared.framework.picks import Pick, Picks, Reasons
 from shared.framework.report import reasons, resolvable_rows
 from shared.framework.scratch import one_node
 from shared.framework.signature import Signature
@@ -35,33 +35,47 @@ class Kernel:
         or equal priority, without the pod's own).
         """
         assert k >= 1
-        if table.size == 0:
-            return _nothing()
-        held = _held_here(table, held)
-        # A row of a signature that is asked for once is not worth its memory.
-        once = k == 1 and not sig.asked
-        sig.asked = True
-        static, local = self._row(table, sig, once)
-        if held:
-            local = _with_held(table, sig, static, local, held)
-        if k == 1 and static.class_of is None:
-            return _best_of_one_class(table, sig, static, local, held)
         if k == 1:
-            return _best(table, sig, static, local, held)
+            return _as_picks(self.place_one(table, sig, held))
+        if table.size == 0:
+            return _as_picks(None)
+        held = _held_here(table, held)
+        sig.asked = True
+        static, local, _ = self._row(table, sig, once=False)
+        if held:
+            local = _with_held(table, sig, local, held)
         sweep = Sweep(table, sig, static, local, held)
         runner_up = _runner_up(sweep.totals)
         rows, totals, masks = sweep.run(k)
         return Picks(rows, totals, masks, sweep.feasible, runner_up)
 
+    def place_one(self, table: NodeTable, sig: Signature, held: Held | None = None) -> Pick | None:
+        """One single cycle; None when no node takes the pod."""
+        if table.size == 0:
+            return None
+        if held:
+            held = _held_here(table, held)
+        # A row of a signature that is asked for once is not worth its memory.
+        once, sig.asked = not sig.asked, True
+        static, local, feasible = self._row(table, sig, once)
+        if held:
+            local = _with_held(table, sig, local, held)
+            feasible = feasible_count(local)
+        if not feasible:
+            return None
+        if static.class_of is None:
+            return _best_of_one_class(table, sig, static, local, feasible, held)
+        return _best(table, sig, static, local, held)
+
     def place_naive(self, table: NodeTable, sig: Signature, held: Held | None = None) -> Picks:
         """One single cycle without any cache or shortcut: what the rest is compared with."""
         if table.size == 0:
-            return _nothing()
+            return _as_picks(None)
         held = _held_here(table, held)
-        static, local = fresh_row(table, sig)
+        static, local, _ = fresh_row(table, sig)
         if held:
-            local = _with_held(table, sig, static, local, held)
-        return _best(table, sig, static, local, held)
+            local = _with_held(table, sig, local, held)
+        return _as_picks(_best(table, sig, static, local, held))
 
     def feasible_any(
         self, table: NodeTable, sig: Signature, rows: I64, held: Held | None = None
@@ -82,23 +96,24 @@ class Kernel:
         """Rows, ascending, that refuse the pod and could take it if pods were removed."""
         return resolvable_rows(table, sig, held)
 
-    def _row(self, table: NodeTable, sig: Signature, once: bool) -> tuple[Static, I16]:
-        """Static part and local scores; not to be changed. A trial's row is its table's row with
-        the trial's changes on top, so trials neither fill the cache nor start from nothing.
+    def _row(self, table: NodeTable, sig: Signature, once: bool) -> tuple[Static, I16, int]:
+        """Static part, local scores and feasible nodes; not to be changed. A trial's row is its
+        table's row with the trial's changes on top, so trials neither fill the cache nor start
+        from nothing.
         """
         base = table.parent or table
         if once and self.cache.entry(base, sig) is None:
             return fresh_row(table, sig)
-        static, local = self.cache.row(base, sig)
+        static, local, feasible = self.cache.row(base, sig)
         if table is base:
-            return static, local
+            return static, local, feasible
         assert table.forked_at == base.changes.position, "the table changed under its trial"
         changed = table.changes.since(0)
         if changed is None:
             return fresh_row(table, sig)
         local = local.copy()
         update(local, table, sig, static, changed)
-        return static, local
+        return static, local, feasible_count(local)
 
 
 def _held_here(table: NodeTable, held: Held | None) -> Held | None:
@@ -109,7 +124,7 @@ def _held_here(table: NodeTable, held: Held | None) -> Held | None:
     return here or None
 
 
-def _with_held(table: NodeTable, sig: Signature, static: Static, local: I16, held: Held) -> I16:
+def _with_held(table: NodeTable, sig: Signature, local: I16, held: Held) -> I16:
     """A copy of a row with the nodes of nominations filtered once more."""
     local = local.copy()
     for row in table.rows_of(sorted(held)).tolist():
@@ -118,38 +133,44 @@ def _with_held(table: NodeTable, sig: Signature, static: Static, local: I16, hel
     return local
 
 
-def _best(table: NodeTable, sig: Signature, static: Static, local: I16, held: Held | None) -> Picks:
+def _best(
+    table: NodeTable, sig: Signature, static: Static, local: I16, held: Held | None
+) -> Pick | None:
     """One pod, from a row of local scores."""
     counts = static.counts(local >= 0)
     feasible = sum(counts)
     if not feasible:
-        return _nothing()
+        return None
     totals = static.totals(local, static.terms(counts))
     row = int(totals.argmax())
     mask = one_node(table, row, held).pick_devices(sig)
-    return _one(row, int(totals[row]), mask, feasible, _runner_up(totals))
+    return Pick(row, int(totals[row]), mask, feasible, _runner_up(totals))
 
 
 def _best_of_one_class(
-    table: NodeTable, sig: Signature, static: Static, local: I16, held: Held | None
-) -> Picks:
+    table: NodeTable,
+    sig: Signature,
+    static: Static,
+    local: I16,
+    feasible: int,
+    held: Held | None,
+) -> Pick:
     """One pod where all nodes have the same class term: the first maximum of the row itself."""
     row = int(local.argmax())
     best = int(local[row])
-    if best < 0:
-        return _nothing()
-    count = feasible_count(local)
-    term = static.only_term
-    local[row] = INFEASIBLE
-    second = int(local[local.argmax()])  # argmax costs a third of max
-    local[row] = best
+    assert best >= 0, f"{feasible} nodes are feasible, and the best of them is not"
+    second = -1
+    if feasible > 1:
+        local[row] = INFEASIBLE
+        second = int(local[local.argmax()]) + static.only_term  # argmax costs a third of max
+        local[row] = best
     mask = 0
     if sig.gpu_count:
         if held:
             mask = one_node(table, row, held).pick_devices(sig)
         else:
             mask = pick_devices(sig, table.gpu_free[row].tolist())
-    return _one(row, best + term, mask, count, second + term if second >= 0 else -1)
+    return Pick(row, best + static.only_term, mask, feasible, second)
 
 
 def _runner_up(totals: I16) -> int:
@@ -162,16 +183,14 @@ def _runner_up(totals: I16) -> int:
     return max(second, -1)
 
 
-def _one(row: int, total: int, mask: int, feasible: int, runner_up: int) -> Picks:
+def _as_picks(pick: Pick | None) -> Picks:
+    if pick is None:
+        none = np.zeros(0, np.int64)
+        return Picks(none, np.zeros(0, np.int16), none, 0, -1)
     return Picks(
-        np.array([row], np.int64),
-        np.array([total], np.int16),
-        np.array([mask], np.int64),
-        feasible,
-        runner_up,
+        np.array([pick.row], np.int64),
+        np.array([pick.total], np.int16),
+        np.array([pick.mask], np.int64),
+        pick.feasible,
+        pick.runner_up,
     )
-
-
-def _nothing() -> Picks:
-    none = np.zeros(0, np.int64)
-    return Picks(none, np.zeros(0, np.int16), none, 0, -1)

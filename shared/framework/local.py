@@ -4,11 +4,12 @@ The result is one int16 a node: the sum of the local scores, or INFEASIBLE. scra
 for one node in plain Python; the two agree bit by bit.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.framework.layout import F64, I16, I64, INFEASIBLE, Mask
+from shared.framework.layout import F64, FREE, I16, I64, INFEASIBLE, ROOM, Mask
 from shared.framework.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED, PORTS
 
 if TYPE_CHECKING:
@@ -40,20 +41,40 @@ def local_columns(sig: "Signature", cols: F64, whole: bool) -> I16:
     return scores
 
 
-def _all_columns(sig: "Signature", table: "NodeTable") -> I16:
-    """The same for all nodes of the table, without the comparisons that nobody can fail."""
+def full_row(table: "NodeTable", sig: "Signature", static: "Static") -> tuple[I16, int]:
+    """Scores of all rows of the table, static and port filters included, and how many nodes are
+    feasible. Comparisons that no node can fail are left out.
+    """
     cols, bounds = table.cols, table.lowest.of(table)
-    tight = [check for check in sig.checks if bounds[check[0]] < check[1]]
-    within = all(bounds[column] >= amount for column, amount in sig.within)
-    scores = _scores(sig, cols, table.whole, within)
-    if tight:
-        table.lowest.missed()
-        column, amount = tight[0]
-        refused = cols[column] < amount
-        for column, amount in tight[1:]:
-            refused |= cols[column] < amount
-        np.putmask(scores, refused, INFEASIBLE)
-    return scores
+    refused: Mask | None = None if static.ok is None else ~static.ok
+    for column, amount in sig.checks:
+        if bounds[column] < amount:
+            table.lowest.missed()
+            refused = _either(refused, cols[column] < amount)
+    ports = PORTS.refuses(table, sig.ports) if sig.ports else None
+    if ports is not None:
+        refused = _either(refused, ports)
+    scores = _scores(sig, cols, table.whole, stays_within(sig, bounds))
+    if refused is None:
+        return scores, table.size
+    np.putmask(scores, refused, INFEASIBLE)
+    return scores, table.size - int(np.count_nonzero(refused))
+
+
+def stays_within(sig: "Signature", lowest: Sequence[float]) -> bool:
+    """Whether requests and non-zero requests stay within what is allocatable, with one more pod, on
+    nodes whose columns are at least these.
+    """
+    return (
+        lowest[FREE] >= sig.cpu
+        and lowest[FREE + 1] >= sig.memory
+        and lowest[ROOM] >= sig.room_cpu
+        and lowest[ROOM + 1] >= sig.room_memory
+    )
+
+
+def _either(one: Mask | None, other: Mask) -> Mask:
+    return other if one is None else one | other
 
 
 def fits_rows(table: "NodeTable", sig: "Signature", rows: I64) -> Mask:
@@ -63,15 +84,12 @@ def fits_rows(table: "NodeTable", sig: "Signature", rows: I64) -> Mask:
     return fits if refused is None else fits & ~refused[rows]
 
 
-def local_rows(table: "NodeTable", sig: "Signature", static: "Static", rows: I64 | None) -> I16:
-    """Scores of these rows of the table (None = all), static and port filters included."""
-    if rows is None:
-        scores = _all_columns(sig, table)
-    else:
-        scores = local_columns(sig, table.cols.take(rows, axis=1), table.whole)
+def local_rows(table: "NodeTable", sig: "Signature", static: "Static", rows: I64) -> I16:
+    """Scores of these rows of the table, static and port filters included."""
+    scores = local_columns(sig, table.cols.take(rows, axis=1), table.whole)
     if static.ok is not None:
-        np.putmask(scores, ~(static.ok if rows is None else static.ok[rows]), INFEASIBLE)
+        np.putmask(scores, ~static.ok[rows], INFEASIBLE)
     refused = PORTS.refuses(table, sig.ports)
     if refused is not None:
-        scores[refused if rows is None else refused[rows]] = INFEASIBLE
+        scores[refused[rows]] = INFEASIBLE
     return scores

@@ -5,6 +5,16 @@ from typing import NamedTuple
 from shared.framework.layout import I16, I64
 
 
+class Pick(NamedTuple):
+    """One placement: row, weighted total, device mask; `feasible` and `runner_up` as in Picks."""
+
+    row: int
+    total: int
+    mask: int
+    feasible: int
+    runner_up: int
+
+
 class Picks(NamedTuple):
     """m <= k placements in decision order: rows, weighted totals and device masks, shape (m,).
 

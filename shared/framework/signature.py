@@ -32,16 +32,15 @@ def _amount(value: int, most: float = AMOUNT_MAX) -> float:
 class Signature:
     """One signature as the kernel sees it.
 
-    `checks` are (column, least value) pairs that a node's columns must reach, `within` those that
-    they must reach for requests and non-zero requests to stay within what is allocatable;
-    `score_delta` and `filter_delta` are (column, amount) pairs that one pod adds to a node's
-    columns, `delta` is both.
+    `checks` are (column, least value) pairs that a node's columns must reach; `score_delta` and
+    `filter_delta` are (column, amount) pairs that one pod adds to a node's columns, `delta` is
+    both.
     """
 
     __slots__ = (
         *("amount_checks", "asked", "best_effort", "checks", "cpu", "delta", "filter_delta"),
         *("gpu_count", "gpu_milli", "linear", "memory", "ports", "requests", "room", "room_cpu"),
-        *("room_memory", "score_delta", "sig_id", "spec", "whole_devices", "within"),
+        *("room_memory", "score_delta", "sig_id", "spec", "whole_devices"),
         *("_floors",),
     )
 
@@ -59,13 +58,13 @@ class Signature:
         self.best_effort = cpu == 0.0 and memory == 0.0
         self.gpu_milli, self.gpu_count = (0, 0) if spec.gpu is None else _gpu(spec.gpu)
         self.whole_devices = self.gpu_milli >= DEVICE_MILLI  # empty devices, not a share of one
-        self.amount_checks = FIT.checks(table, spec)
-        self.checks = [*self.amount_checks, *GPU_DEVICES.checks(table, spec)]
+        # Tuples of numbers, not lists: the collector need not look at them again and again.
+        self.amount_checks = tuple(FIT.checks(table, spec))
+        self.checks = (*self.amount_checks, *GPU_DEVICES.checks(table, spec))
         # Whether n pods change a node by n times one pod: no devices to choose, no ports.
         self.linear = self.gpu_count == 0 and not self.ports
         self.asked = False  # whether a kernel met it before; a hint for its cache, not state
         self._floors: tuple[slice, F64] | None = None
-        self.within = ((FREE, cpu), (FREE + 1, memory), (ROOM, room_cpu), (ROOM + 1, room_memory))
         self.score_delta = (
             (ROOM, -room_cpu),
             (ROOM + 1, -room_memory),
@@ -74,7 +73,7 @@ class Signature:
         )
         self.delta = (*self.filter_delta, *self.score_delta)
 
-    def _requests(self, table: NodeTable) -> list[tuple[int, float]]:
+    def _requests(self, table: NodeTable) -> tuple[tuple[int, float], ...]:
         """What a pod takes of FREE: its requests, which are noted on the way, and one pod slot."""
         self.cpu = self.memory = 0.0
         taken = [ONE_SLOT]
@@ -86,7 +85,7 @@ class Signature:
                 self.memory = amount
             if amount and name != PODS:
                 taken.append((FREE + table.resource(name), -amount))
-        return taken
+        return tuple(taken)
 
     @property
     def floors(self) -> tuple[slice, F64]:

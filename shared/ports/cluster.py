@@ -83,6 +83,8 @@ class Cluster(Protocol):
         """
         ...
 
-    async def evict(self, pods: Sequence[PodRef]) -> list[Answer]:
-        """Set DisruptionTarget and DELETE with uid precondition: DONE, GONE, REFUSED, UNKNOWN."""
+    async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
+        """Set DisruptionTarget and DELETE with uid precondition: DONE, GONE, REFUSED, UNKNOWN.
+        `by` is the pod that takes their place, where it still lives.
+        """
         ...

@@ -4,6 +4,7 @@ It knows no server in particular: what to run, and how to see that it serves, is
 """
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -12,21 +13,39 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 STOP_TIMEOUT_S = 20.0
+_PORTS_FROM = 15_000
 _ROOT = Path(__file__).resolve().parents[2]
 _POLL_S = 0.05
 _LOG_TAIL_BYTES = 2_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for sock in sockets:
-            sock.bind(("127.0.0.1", 0))
-        return [int(sock.getsockname()[1]) for sock in sockets]
-    finally:
-        for sock in sockets:
-            sock.close()
+    """Loopback ports that nobody has now, and that the kernel gives to no client later.
+
+    A port of the clients' range would be lost while its server is dead: even to a client that
+    tries to reach that server, and so connects to itself.
+    """
+    ports: list[int] = []
+    candidates = range(_PORTS_FROM, _first_client_port())
+    # Chosen at random, because others choose at the same time.
+    for port in random.sample(candidates, len(candidates)):
+        with socket.socket() as sock:
+            try:
+                sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        ports.append(port)
+        if len(ports) == count:
+            return ports
+    raise RuntimeError(f"no {count} free ports from {candidates.start} to {candidates.stop}")
+
+
+def _first_client_port() -> int:
+    """Where the range begins that outgoing connections take their ports from."""
+    setting = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(setting.read_text(encoding="ascii").split()[0]) if setting.exists() else 0
+    # Where it is unknown, or reaches further down, there is nothing to avoid.
+    return first if first > _PORTS_FROM + 1_000 else 32_768
 
 
 def servers_dir() -> Path:

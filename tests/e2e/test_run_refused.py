@@ -76,7 +76,10 @@ def test_bad_traces(tmp_path, old, new, line):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["run"], "Missing argument 'WORLD...'"),
+        (["run"], "run: name a WORLD or a --kubeconfig"),
+        (["run", "flood:", "--kubeconfig", "k"], "run: name a WORLD or a --kubeconfig"),
+        (["run", "--kubeconfig", "nowhere"], "--kubeconfig nowhere: does not exist"),
+        (["run", "--kubeconfig", "k", "--seed", "1"], "--seed: means nothing with --kubeconfig"),
         (["run", "nowhere"], "nowhere: does not exist"),
         (["run", "flood:", "--colour"], "No such option: --colour"),
         (["run", "flood:", "-p", "0"], "Invalid value for '--placements'"),
@@ -86,7 +89,7 @@ def test_bad_traces(tmp_path, old, new, line):
         (["fly"], "No such command 'fly'"),
         (["serve", "cooking", "--bus", "sqlite:x.db"], "cooking: must be one of all, ingest/0"),
         (["serve", "queueing", "--bus", "tin-cans"], "--bus tin-cans: must be kafka://"),
-        (["serve", "ingest", "--bus", "sqlite:x.db"], "--cluster: is required"),
+        (["serve", "ingest", "--bus", "sqlite:x.db"], "--kubeconfig: is required"),
     ],
     ids=lambda value: "-".join(value)[:40] if isinstance(value, list) else "",
 )

@@ -112,6 +112,8 @@ class Running:
     ) -> None:
         self.kill()
         self._file.close()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
 
     def stop(self) -> str:
         """Ctrl-C; the standard output of a clean end."""
@@ -124,7 +126,7 @@ class Running:
         """Without a word of warning."""
         if self.process.poll() is None:
             self.process.kill()
-        self.process.communicate()
+        self.process.wait()
 
     def said(self) -> str:
         """Everything on standard error so far."""

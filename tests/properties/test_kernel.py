@@ -275,7 +275,8 @@ def test_one_node_in_python_equals_all_nodes_in_numpy(seed):
     world, kernel = a_played_world(random), Kernel()
     with switched(200, random.choice([0, 10]), 16):
         for sig in world.sigs:
-            static, row = kernel.cache.row(world.table, sig)
+            static, row, feasible = kernel.cache.row(world.table, sig)
+            assert feasible == np.count_nonzero(row >= 0)
             for i in range(world.table.size):
                 if static.ok is None or static.ok[i]:
                     assert row[i] == OneNode(world.table, i).local_score(sig)

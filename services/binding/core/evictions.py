@@ -21,7 +21,7 @@ def evict_asked(state: BindingState, event: EvictAsked) -> None:
     """A new ask; victims that are gone already need no request."""
     victims = unpack(event.victims).tolist()
     assert event.ask not in state.evictions, f"evictions of ask {event.ask} are open"
-    eviction = Eviction(victims, dict.fromkeys(victims, Evicting.HELD), {}, {})
+    eviction = Eviction(victims, dict.fromkeys(victims, Evicting.HELD), {}, {}, 0, event.pod)
     state.evictions[event.ask] = eviction
     for victim in victims:
         state.victims[victim] = event.ask

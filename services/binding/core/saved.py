@@ -28,6 +28,7 @@ class SavedEviction(msgspec.Struct, array_like=True):
     due: list[tuple[int, int]]
     effects: list[tuple[int, int]]
     tries: int
+    pod: int = 0
 
 
 class Saved(msgspec.Struct, kw_only=True):
@@ -100,6 +101,7 @@ def _saved(eviction: Eviction) -> SavedEviction:
         sorted(eviction.due.items()),
         sorted(eviction.effects.items()),
         eviction.tries,
+        eviction.pod,
     )
 
 
@@ -172,7 +174,7 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
             state.reports[end] = column
             state.has_reports = True
     state.evictions = {
-        ask: Eviction(e.victims, dict(e.phases), dict(e.due), dict(e.effects), e.tries)
+        ask: Eviction(e.victims, dict(e.phases), dict(e.due), dict(e.effects), e.tries, e.pod)
         for ask, e in saved.evictions
     }
     state.victims = dict(saved.victims)

@@ -33,13 +33,16 @@ class Column:
 
 
 class Eviction(Struct):
-    """Victims of one ask: where each stands, when a repeat is due, the effect that asks for it."""
+    """Victims of one ask: where each stands, when a repeat is due, the effect that asks for it,
+    and the pod they go for.
+    """
 
     victims: list[int]
     phases: dict[int, Evicting] = {}
     due: dict[int, int] = {}
     effects: dict[int, int] = {}
     tries: int = 0
+    pod: int = 0
 
 
 class BindingState(MachineState):

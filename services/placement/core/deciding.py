@@ -10,6 +10,7 @@ import numpy as np
 
 from services.placement.core import digest, gangs, improve, nominations, preempt
 from services.placement.core.book import compiled
+from services.placement.core.ledger import ID_BYTES
 from services.placement.core.picking import Chosen, place, place_there
 from services.placement.core.state import PlacementState
 from services.placement.core.todo import Work
@@ -28,6 +29,7 @@ from shared.events.placement import (
 )
 from shared.events.preemption import DryRunAsked
 from shared.framework.layout import Held
+from shared.framework.picks import Pick
 from shared.model.columns import I64, pack, pack16
 
 DISPATCH_UNITS = 60
@@ -35,6 +37,7 @@ NODES_PER_UNIT = 50
 REFUSAL_UNITS = 300
 ASK_UNITS = 1_000
 DRY_RUN_UNITS_PER_NODE = 4
+TOTAL_BYTES = 2  # of one total in a packed column
 
 Answer = GangOffered | GangHeld | GangRefused | CandidatesFound | Nominated | NominationStale
 
@@ -103,6 +106,11 @@ def place_head(state: PlacementState, work: Work, most: int) -> Reserved | Refus
             if event is not None:
                 return event
     count = min(len(ids), most) if state.config.batch else 1
+    if count == 1 and state.config.batch:
+        pick = state.kernel.place_one(state.table, compiled(state, work.sig), held)
+        return (
+            refuse(state, work, ids, held) if pick is None else reserve_one(state, work, ids, pick)
+        )
     picks = place(state, state.table, work.sig, count, held)
     placed = len(picks.rows)
     if placed:
@@ -143,6 +151,23 @@ def reserve(state: PlacementState, work: Work, ids: I64, picks: Chosen) -> Reser
         feasible=picks.feasible,
         world=state.world,
         runner_up=picks.runner_up,
+    )
+
+
+def reserve_one(state: PlacementState, work: Work, ids: I64, pick: Pick) -> Reserved:
+    """The event for one pick for the first of these pods, without arrays."""
+    sig = compiled(state, work.sig)
+    return Reserved(
+        shard=state.shard,
+        attempt=work.attempt,
+        sig=work.sig,
+        ids=ids[:1].tobytes(),
+        nodes=state.table.node_id_at(pick.row).to_bytes(ID_BYTES, "little"),
+        totals=pick.total.to_bytes(TOTAL_BYTES, "little", signed=True),
+        devices=pick.mask.to_bytes(ID_BYTES, "little") if sig.gpu_count else b"",
+        feasible=pick.feasible,
+        world=state.world,
+        runner_up=pick.runner_up,
     )
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from shared.framework.kernel import Kernel
-from shared.framework.local import local_columns
+from shared.framework.local import local_columns, stays_within
 from shared.framework.plugin import normalise
 from shared.framework.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED
 from shared.framework.report import explain
@@ -33,8 +33,8 @@ def scores(pod, held=None, **of_node) -> tuple[int, int]:
     for plugin in (LEAST_ALLOCATED, BALANCED_ALLOCATION):
         alone = plugin.score(pod, OneNode(table, 0).values) if plugin.applies(pod) else 0
         if plugin.applies(pod):
-            for cut in (False, all(table.cols[c, 0] >= amount for c, amount in pod.within)):
-                assert plugin.scores(pod, table.cols, table.whole, cut).tolist() == [alone]
+            for within in (False, stays_within(pod, table.cols[:, 0].tolist())):
+                assert plugin.scores(pod, table.cols, table.whole, within).tolist() == [alone]
         found.append(alone)
     return found[0], found[1]
 

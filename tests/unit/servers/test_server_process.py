@@ -1,6 +1,7 @@
 """A server's process: seen to serve, reported when it does not, and never left behind."""
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shared.testing.kube_objects import eventually
-from shared.testing.server_process import ServerProcess
+from shared.testing.server_process import ServerProcess, free_ports
 
 STARTS_AND_DIES = """
 import os, signal, sys
@@ -97,3 +98,24 @@ def test_a_second_start_is_refused(tmp_path: Path):
     server.kill()
     with pytest.raises(RuntimeError, match="sleep is not running"):
         server.pause()
+
+
+def test_ports_are_free_and_no_client_gets_them():
+    ports = free_ports(50)
+    assert len(set(ports)) == 50
+    for port in ports:
+        with socket.socket() as listener, socket.socket() as client:
+            listener.bind(("127.0.0.1", port))
+            client.bind(("127.0.0.1", 0))
+            assert client.getsockname()[1] > max(ports)
+
+
+def test_a_taken_port_is_not_given(monkeypatch: pytest.MonkeyPatch):
+    (first,) = free_ports(1)
+    monkeypatch.setattr("random.sample", lambda candidates, _: [first, first + 1, first + 2])
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", first))
+        taken.listen()
+        assert first not in free_ports(1)
+    with pytest.raises(RuntimeError, match="no 9 free ports"):
+        free_ports(9)

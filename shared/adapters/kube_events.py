@@ -1,0 +1,202 @@
+"""Events for people (`kubectl describe pod`), with kube-scheduler's words: a lossy lane of its own.
+
+It never makes a bind wait: so many a second are sent, two at a time, and what does not fit into the
+queue is dropped and counted. What says the same of the same pod again is told as a series.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections import deque
+from typing import Any
+
+import msgspec
+
+from shared.adapters.kube_client import KubeClient
+from shared.ports.cluster import PodRef
+
+PER_S = 100.0
+BURST = 100.0
+WAITING_MAX = 200
+SENDERS = 2
+SERIES_S = 300.0
+"""The same again is told after so long; meanwhile it is only counted."""
+KNOWN_MAX = 10_000
+NOTE_BYTES_MAX = 1024
+CUT = " ..."
+
+log = logging.getLogger("muster.kube")
+
+
+class EventCounts(msgspec.Struct):
+    """What became of the events."""
+
+    sent: int = 0
+    dropped: int = 0
+    repeated: int = 0
+    failed: int = 0
+
+
+class _Series(msgspec.Struct):
+    """An event that was told: its name, how often it happened since, when it was last written."""
+
+    path: str
+    count: int
+    written_s: float
+
+
+class _Waiting(msgspec.Struct):
+    """An event on its way: POST a new one, or PATCH a series."""
+
+    method: str
+    path: str
+    body: dict[str, Any]
+
+
+class KubeEvents:
+    """One process's recorder. `controller` is the name that shows as the reporting controller."""
+
+    def __init__(self, client: KubeClient, controller: str) -> None:
+        """Nothing is sent before the first event."""
+        self._client, self.controller = client, controller
+        self._instance = f"{controller}-{os.uname().nodename}"
+        self.counts = EventCounts()
+        self._waiting: deque[_Waiting] = deque()
+        self._known: dict[tuple[str, str, str], _Series] = {}
+        self._senders: list[asyncio.Task[None]] = []
+        self._come = asyncio.Event()
+        self._tokens, self._filled_s = BURST, time.monotonic()
+        self._number = time.time_ns()
+
+    async def close(self) -> None:
+        """What waits is dropped."""
+        senders, self._senders = self._senders, []
+        for sender in senders:
+            sender.cancel()
+        await asyncio.gather(*senders, return_exceptions=True)
+        self.counts.dropped += len(self._waiting)
+        self._waiting.clear()
+
+    def scheduled(self, pod: PodRef, node: str) -> None:
+        """Bound by us."""
+        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        self._tell(pod, "Normal", "Scheduled", "Binding", note)
+
+    def failed(self, pod: PodRef, message: str) -> None:
+        """It waits, and why."""
+        self._tell(pod, "Warning", "FailedScheduling", "Scheduling", message)
+
+    def preempted(self, victim: PodRef, by_uid: str, node: str) -> None:
+        """It goes, and for whom."""
+        note = f"Preempted by pod {by_uid} on node {node}"
+        self._tell(victim, "Normal", "Preempted", "Preempting", note)
+
+    def _tell(self, pod: PodRef, kind: str, reason: str, action: str, note: str) -> None:
+        key = (pod.uid, reason, note)
+        known = self._known.get(key)
+        if known is not None:
+            self._again(known)
+            return
+        if len(self._waiting) >= WAITING_MAX:
+            self.counts.dropped += 1
+            return
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        self._number += 1
+        name = f"{pod.name}.{self._number:x}"
+        path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
+        if reason != "Scheduled":
+            self._known[key] = _Series(f"{path}/{name}", 1, time.monotonic())
+        self._put(_Waiting("POST", path, self._event(name, pod, kind, reason, action, note)))
+
+    def _event(
+        self, name: str, pod: PodRef, kind: str, reason: str, action: str, note: str
+    ) -> dict[str, Any]:
+        return {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": pod.namespace},
+            "eventTime": _now(),
+            "type": kind,
+            "reason": reason,
+            "action": action,
+            "note": cut(note),
+            "reportingController": self.controller,
+            "reportingInstance": self._instance,
+            "regarding": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "namespace": pod.namespace,
+                "name": pod.name,
+                "uid": pod.uid,
+            },
+        }
+
+    def _again(self, known: _Series) -> None:
+        known.count += 1
+        now_s = time.monotonic()
+        if now_s - known.written_s < SERIES_S or len(self._waiting) >= WAITING_MAX:
+            self.counts.repeated += 1
+            return
+        known.written_s = now_s
+        body = {"series": {"count": known.count, "lastObservedTime": _now()}}
+        self._put(_Waiting("PATCH", known.path, body))
+
+    def _put(self, waiting: _Waiting) -> None:
+        self._waiting.append(waiting)
+        self._come.set()
+        if not self._senders:
+            loop = asyncio.get_running_loop()
+            self._senders = [loop.create_task(self._send()) for _ in range(SENDERS)]
+
+    async def _send(self) -> None:
+        while True:
+            while not self._waiting:
+                self._come.clear()
+                await self._come.wait()
+            waiting = self._waiting.popleft()
+            await self._pace()
+            try:
+                await self._send_one(waiting)
+            except (OSError, TimeoutError) as error:
+                self.counts.failed += 1
+                log.debug("an event was lost: %s", error)
+
+    async def _send_one(self, waiting: _Waiting) -> None:
+        kind = "application/merge-patch+json" if waiting.method == "PATCH" else "application/json"
+        body = msgspec.json.encode(waiting.body)
+        response = await self._client.request(waiting.method, waiting.path, body, kind)
+        if response.ok:
+            self.counts.sent += 1
+            return
+        self.counts.failed += 1
+        if self.counts.failed == 1:
+            log.warning("an event was refused: %d %s", response.status, response.message())
+        if response.retry_after_s:
+            await asyncio.sleep(response.retry_after_s)
+
+    async def _pace(self) -> None:
+        """So many a second, after a first burst."""
+        while True:
+            now_s = time.monotonic()
+            self._tokens = min(BURST, self._tokens + (now_s - self._filled_s) * PER_S)
+            self._filled_s = now_s
+            if self._tokens >= 1.0:
+                self._tokens -= 1.0
+                return
+            await asyncio.sleep((1.0 - self._tokens) / PER_S)
+
+
+def cut(note: str) -> str:
+    """At most 1,024 bytes, as kube-scheduler cuts it."""
+    raw = note.encode()
+    if len(raw) <= NOTE_BYTES_MAX:
+        return note
+    return raw[: NOTE_BYTES_MAX - len(CUT)].decode(errors="ignore") + CUT
+
+
+def _now() -> str:
+    seconds, nanos = divmod(time.time_ns(), 1_000_000_000)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{stamp}.{nanos // 1000:06d}Z"

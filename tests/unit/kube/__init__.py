@@ -1,0 +1,1 @@
+"""The adapter for a live Kubernetes API, against a small server that can fail."""

@@ -1,0 +1,38 @@
+"""A fake API server and a client of it, for each test."""
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from shared.adapters.kube_client import KubeClient
+from shared.adapters.kube_cluster import KubeCluster
+from shared.adapters.kube_credentials import Credentials
+from shared.testing.kube_credentials import write_kubeconfig
+from tests.unit.kube.fake_api import FakeApi
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    fake = FakeApi()
+    await fake.start()
+    yield fake
+    await fake.stop()
+
+
+@pytest.fixture
+async def new_cluster(api: FakeApi, tmp_path) -> AsyncIterator[Callable[..., KubeCluster]]:
+    made: list[KubeCluster] = []
+
+    def make(**options) -> KubeCluster:
+        path = write_kubeconfig(tmp_path / "kubeconfig", api.url, tmp_path / "ca.crt", "secret")
+        made.append(KubeCluster(KubeClient(Credentials(str(path))), ["muster"], **options))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        await cluster.close()
+
+
+@pytest.fixture
+def cluster(new_cluster: Callable[..., KubeCluster]) -> KubeCluster:
+    return new_cluster()

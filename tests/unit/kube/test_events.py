@@ -1,0 +1,115 @@
+"""Events say what kube-scheduler says, never hold up a bind, and are counted when they are lost."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from shared.adapters import kube_events
+from shared.adapters.kube_cluster import KubeCluster
+from shared.model.answers import Answer
+from shared.ports.cluster import PodRef
+from tests.unit.kube.fake_api import FakeApi
+from tests.unit.kube.test_writing import ref, request
+
+
+async def told(api: FakeApi, count: int) -> list[dict[str, Any]]:
+    """The first so many events."""
+    async with asyncio.timeout(5):
+        # Polled: the sender tells nobody.
+        while len(api.events) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return [body for _method, body in api.events]
+
+
+async def test_a_bind_is_told(cluster: KubeCluster, api: FakeApi):
+    api.pod("a")
+    await cluster.bind([request(api, "a")])
+    (event,) = await told(api, 1)
+    assert (event["type"], event["reason"], event["action"]) == ("Normal", "Scheduled", "Binding")
+    assert event["note"] == "Successfully assigned default/a to node-0"
+    assert event["reportingController"] == "muster"
+    assert event["regarding"]["uid"] == "uid-a"
+
+
+async def test_a_bind_whose_answer_was_lost_is_told_when_it_is_read(
+    cluster: KubeCluster, api: FakeApi
+):
+    async def commit_and_fail(request_: web.Request) -> web.StreamResponse:
+        await api.answer(request_)
+        return web.json_response({}, status=500)
+
+    api.pod("a")
+    api.faults.append(("binding", commit_and_fail))
+    (read,) = await cluster.bind([request(api, "a")])
+    assert read.answer is Answer.UNKNOWN
+    await cluster.read([ref(api, "a")] * 2)
+    (event,) = await told(api, 1)
+    assert event["reason"] == "Scheduled"
+    assert cluster.writes.counts.bound == 1
+
+
+async def test_why_a_pod_waits_is_told_once(cluster: KubeCluster, api: FakeApi, monkeypatch):
+    api.pod("a")
+    api.pod("b")
+    for name in ("a", "a", "b"):
+        await cluster.touch([ref(api, name)], ["0/1 nodes are available: 1 Insufficient cpu."])
+    events = await told(api, 2)
+    assert [event["regarding"]["name"] for event in events] == ["a", "b"]
+    assert {event["reason"] for event in events} == {"FailedScheduling"}
+    assert events[0]["type"] == "Warning"
+    assert cluster.events.counts.repeated == 1
+    monkeypatch.setattr(kube_events, "SERIES_S", 0.0)
+    await cluster.touch([ref(api, "a")], ["0/1 nodes are available: 1 Insufficient cpu."])
+    assert (await told(api, 3))[2]["series"]["count"] == 3
+
+
+async def test_a_victim_is_told_for_whom_it_goes(cluster: KubeCluster, api: FakeApi):
+    api.pod("victim", nodeName="node-0")
+    api.pod("large")
+    await cluster.evict([ref(api, "victim")], ref(api, "large"))
+    (event,) = await told(api, 1)
+    assert (event["reason"], event["regarding"]["name"]) == ("Preempted", "victim")
+    assert event["note"] == "Preempted by pod uid-large on node node-0"
+    assert api.objects["pods"]["large"]["status"]["nominatedNodeName"] == "node-0"
+    message = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available."
+    await cluster.touch([ref(api, "large")], [message])
+    assert api.objects["pods"]["large"]["status"]["nominatedNodeName"] is None
+
+
+async def test_events_never_hold_up_a_bind_and_lost_ones_are_counted(
+    cluster: KubeCluster, api: FakeApi
+):
+    stuck = asyncio.Event()
+
+    async def hang(_request: web.Request) -> None:
+        await stuck.wait()
+
+    count = kube_events.WAITING_MAX + 50
+    api.faults.extend([("events", hang)] * kube_events.SENDERS)
+    for number in range(count):
+        api.pod(f"pod-{number}")
+    async with asyncio.timeout(10):
+        answers = await cluster.bind([request(api, f"pod-{number}") for number in range(count)])
+    assert {read.answer for read in answers} == {Answer.DONE}
+    assert cluster.events.counts.dropped == 50 - kube_events.SENDERS
+    stuck.set()
+
+
+@pytest.mark.parametrize("length", [1024, 1025, 3000])
+def test_long_messages_are_cut_as_kube_scheduler_does(length):
+    note = kube_events.cut("ü" + "x" * (length - 2))
+    assert len(note.encode()) == min(length, 1024)
+    assert note.endswith(" ...") == (length > 1024)
+
+
+async def test_no_more_than_so_many_a_second(cluster: KubeCluster, api: FakeApi, monkeypatch):
+    monkeypatch.setattr(kube_events, "PER_S", 50.0)
+    monkeypatch.setattr(kube_events, "BURST", 5.0)
+    cluster.events._tokens = 5.0
+    for number in range(15):
+        cluster.events.scheduled(PodRef(f"uid-{number}", "default", f"pod-{number}"), "node-0")
+    began_s = asyncio.get_running_loop().time()
+    await told(api, 15)
+    assert asyncio.get_running_loop().time() - began_s >= 9 / 50

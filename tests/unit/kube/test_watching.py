@@ -1,0 +1,287 @@
+"""Lists and watches of a live API: nothing is missed, nothing is told for nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from aiohttp import web
+
+from shared.adapters import kube_lists, kube_watch
+from shared.adapters.kube_cluster import KubeCluster
+from shared.events.base import Event
+from shared.events.observed import (
+    BudgetsSeen,
+    GangsDeletedSeen,
+    GangsSeen,
+    InputRejected,
+    NodesSeen,
+    PodsDeletedSeen,
+    PodsSeen,
+)
+from shared.model.columns import split
+from shared.model.objects import Gang
+from shared.ports.cluster import Gone, Watched
+from tests.unit.kube.fake_api import FakeApi, status
+
+NODE = {"allocatable": {"cpu": "4", "memory": "1Gi", "pods": "10"}}
+LIMIT_S = 5.0
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(kube_watch, "BACKOFF_S", 0.01)
+
+
+class Watch:
+    """Collects what a watch tells until something holds."""
+
+    def __init__(self, cluster: KubeCluster, since: int) -> None:
+        self.events: list[Event] = []
+        self.revision = since
+        self._stream: AsyncIterator[Watched] = cluster.watch(since)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(LIMIT_S):
+            while not holds():
+                watched = await anext(self._stream)
+                assert watched.revision >= self.revision
+                self.revision = watched.revision
+                self.events.extend(watched.events)
+
+    def of(self, kind: type[Event]) -> list:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def names(self) -> list[str]:
+        return [name for event in self.of(PodsSeen) for name in split(event.names)]
+
+    def gone(self) -> list[str]:
+        return [uid for event in self.of(PodsDeletedSeen) for uid in split(event.uids)]
+
+    async def close(self) -> None:
+        await self._stream.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+async def watch(cluster: KubeCluster, api: FakeApi):
+    opened = Watch(cluster, api.revision)
+    yield opened
+    await opened.close()
+
+
+async def test_a_list_is_read_page_by_page(cluster: KubeCluster, api: FakeApi, monkeypatch):
+    monkeypatch.setattr(kube_lists, "PAGE_OBJECTS", 2)
+    for number in range(5):
+        api.pod(f"pod-{number}")
+    listed = await cluster.list_all("pods")
+    (seen,) = listed.events
+    assert isinstance(seen, PodsSeen)
+    assert split(seen.names) == [f"pod-{number}" for number in range(5)]
+    assert listed.revision == api.revision
+    assert len([path for _, path in api.requests if path.startswith("/api/v1/pods?")]) == 3
+
+
+async def test_a_list_whose_pages_expire_begins_anew(
+    cluster: KubeCluster, api: FakeApi, monkeypatch
+):
+    monkeypatch.setattr(kube_lists, "PAGE_OBJECTS", 2)
+    for number in range(3):
+        api.put("nodes", f"node-{number}", status=NODE)
+
+    async def expire(_request: web.Request) -> web.Response:
+        api.delete("nodes", "node-0")
+        return status(410, "The provided continue parameter is too old")
+
+    api.faults.append(("continue=2", expire))
+    (seen,) = (await cluster.list_all("nodes")).events
+    assert isinstance(seen, NodesSeen)
+    assert [node.name for node in seen.nodes] == ["node-1", "node-2"]
+
+
+async def test_pods_of_others_are_told_once_they_have_a_node(cluster: KubeCluster, api: FakeApi):
+    api.pod("theirs", schedulerName="other")
+    api.pod("running", schedulerName="other", nodeName="node-0")
+    api.pod("ours")
+    listed = await cluster.list_all("pods")
+    seen = [event for event in listed.events if isinstance(event, PodsSeen)]
+    told = {name: event.nodes for event in seen for name in split(event.names)}
+    assert told == {"running": "node-0", "ours": ""}
+
+
+async def test_a_watch_tells_what_happens(watch: Watch, api: FakeApi):
+    await asyncio.gather(watch.until(lambda: len(watch.names()) == 2), _later(api))
+    await watch.until(lambda: bool(watch.of(PodsDeletedSeen)))
+    assert watch.of(PodsDeletedSeen)[0].uids == "uid-a"
+    assert [event.nodes for event in watch.of(PodsSeen)] == ["", "node-0"]
+    assert watch.of(NodesSeen)[0].nodes[0].name == "node-0"
+
+
+async def _later(api: FakeApi) -> None:
+    await asyncio.sleep(0.05)
+    api.put("nodes", "node-0", status=NODE)
+    api.pod("a")
+    await asyncio.sleep(0.05)
+    api.pod("a", nodeName="node-0")
+    await asyncio.sleep(0.05)
+    api.delete("pods", "a")
+
+
+async def test_what_no_scheduling_field_shows_is_not_told(watch: Watch, api: FakeApi):
+    api.put("nodes", "node-0", status=NODE)
+    api.pod("a", nodeName="node-0")
+    await watch.until(lambda: bool(watch.names()) and bool(watch.of(NodesSeen)))
+    api.put("nodes", "node-0", status={**NODE, "conditions": [{"lastHeartbeatTime": "now"}]})
+    api.put("pods", "a", status={"phase": "Running"})
+    api.pod("b")
+    await watch.until(lambda: "b" in watch.names())
+    assert watch.names() == ["a", "b"]
+    assert len(watch.of(NodesSeen)) == 1
+
+
+async def test_finished_and_leaving_pods_count_as_gone(watch: Watch, api: FakeApi):
+    api.pod("done", nodeName="node-0")
+    api.pod("leaving")
+    await watch.until(lambda: len(watch.names()) == 2)
+    api.put("pods", "done", status={"phase": "Succeeded"})
+    api.put("pods", "leaving", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    await watch.until(lambda: len(watch.gone()) == 2)
+    assert watch.gone() == ["uid-done", "uid-leaving"]
+
+
+async def test_the_joint_revision_waits_for_the_slowest(watch: Watch, api: FakeApi):
+    began = watch.revision
+    api.pod("a")
+    await watch.until(lambda: "a" in watch.names())
+    assert watch.revision == began
+    await api.until_watched(4)
+    for kind in ("nodes", "budgets", "workloads"):
+        await api.bookmark(kind)
+    await watch.until(lambda: watch.revision == api.revision)
+
+
+async def test_410_in_mid_stream_is_gone(watch: Watch, api: FakeApi):
+    api.pod("a")
+    await watch.until(lambda: "a" in watch.names())
+    expired = {"kind": "Status", "code": 410, "message": "too old resource version"}
+    await api.send("pods", {"type": "ERROR", "object": expired})
+    with pytest.raises(Gone, match="too old"):
+        await watch.until(lambda: False)
+
+
+async def test_410_by_status_is_gone(cluster: KubeCluster, api: FakeApi):
+    since = api.revision
+    api.pod("a")
+    api.compact()
+    watch = Watch(cluster, since)
+    with pytest.raises(Gone):
+        await watch.until(lambda: False)
+
+
+async def test_a_watch_that_is_cut_off_goes_on_where_it_was(watch: Watch, api: FakeApi):
+    api.pod("a")
+    await watch.until(lambda: "a" in watch.names())
+    for _kind, response in list(api._watches):
+        transport = response._req.transport  # type: ignore[union-attr]
+        assert transport is not None
+        transport.abort()
+    api.pod("b")
+    await watch.until(lambda: "b" in watch.names())
+    assert watch.names() == ["a", "b"]
+
+
+async def test_a_silent_watch_is_given_up(new_cluster, api: FakeApi):
+    watch = Watch(new_cluster(silent_s=0.2), api.revision)
+
+    async def silence(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.sleep(LIMIT_S)
+        return response
+
+    api.faults.append(("GET /api/v1/pods?watch", silence))
+    api.pod("a")
+    await watch.until(lambda: "a" in watch.names())
+    await watch.close()
+
+
+async def test_an_unavailable_server_is_asked_again(watch: Watch, api: FakeApi):
+    async def unavailable(_request: web.Request) -> web.Response:
+        return status(503, "not now")
+
+    api.faults.extend([("GET /api/v1/pods?watch", unavailable)] * 3)
+    api.pod("a")
+    await watch.until(lambda: "a" in watch.names())
+    assert not api.faults
+
+
+async def test_a_line_in_pieces_is_one_line(watch: Watch, api: FakeApi):
+    api.pod("a")
+    await watch.until(lambda: "a" in watch.names())
+    meta = b'{"name":"b","namespace":"default","uid":"u","resourceVersion":"900"}'
+    spec = b'{"schedulerName":"muster","containers":[{"name":"c"}]}'
+    await api.send("pods", b'{"type":"ADDED","object":{"metadata":' + meta)
+    await asyncio.sleep(0.05)
+    await api.send("pods", b',"spec":' + spec + b"}}\n")
+    await watch.until(lambda: "b" in watch.names())
+
+
+async def test_bad_objects_are_named_and_stop_nothing(cluster: KubeCluster, api: FakeApi):
+    api.pod("good")
+    api.put("pods", "bad", spec={"schedulerName": "muster", "containers": 7})
+    api.pod("claims", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    api.pod("holds", volumes=[{"persistentVolumeClaim": {}}], nodeName="node-0")
+    listed = await cluster.list_all("pods")
+    rejected = [event for event in listed.events if isinstance(event, InputRejected)]
+    assert [(one.what, one.field) for one in rejected] == [
+        ("Pod default/bad", "spec.containers"),
+        ("Pod default/claims", "spec.volumes[0].persistentVolumeClaim"),
+    ]
+    seen = [event for event in listed.events if isinstance(event, PodsSeen)]
+    assert sorted(event.names for event in seen) == ["good", "holds"]
+    (holds,) = [event for event in seen if event.names == "holds"]
+    assert holds.spec.request("cpu") == 100
+
+
+async def test_workloads_are_gangs_and_replicas_come_with_their_pods(watch: Watch, api: FakeApi):
+    group = {"name": "g", "policy": {"gang": {"minCount": 3}}}
+    api.put("workloads", "w", spec={"podGroups": [group]})
+    await watch.until(lambda: bool(watch.of(GangsSeen)))
+    assert watch.of(GangsSeen)[0].gangs == (Gang(key="default/w/g", min_count=3),)
+    api.pod("a", workloadRef={"name": "w", "podGroup": "g", "podGroupReplicaKey": "r1"})
+    await watch.until(lambda: "a" in watch.names())
+    assert watch.of(PodsSeen)[0].gang == "default/w/g/r1"
+    assert watch.of(GangsSeen)[1].gangs == (Gang(key="default/w/g/r1", min_count=3),)
+    api.delete("workloads", "w")
+    await watch.until(lambda: bool(watch.of(GangsDeletedSeen)))
+    assert set(split(watch.of(GangsDeletedSeen)[0].keys)) == {"default/w/g", "default/w/g/r1"}
+
+
+async def test_a_basic_group_gates_nothing(cluster: KubeCluster, api: FakeApi):
+    group = {"name": "g", "policy": {"basic": {}}}
+    api.put("workloads", "w", spec={"podGroups": [group]})
+    api.pod("a", workloadRef={"name": "w", "podGroup": "g"})
+    await cluster.list_all("gangs")
+    (seen,) = (await cluster.list_all("pods")).events
+    assert isinstance(seen, PodsSeen)
+    assert seen.gang == ""
+
+
+async def test_without_workloads_nothing_is_asked_about_them(cluster: KubeCluster, api: FakeApi):
+    api.has_workloads = False
+    listed = await cluster.list_all("gangs")
+    assert listed == Watched(api.revision, ())
+    watch = Watch(cluster, api.revision)
+    api.pod("a")
+    await watch.until(lambda: "a" in watch.names())
+    await watch.close()
+    assert not [
+        path for _, path in api.requests if path.startswith("/apis/scheduling") and "?" in path
+    ]
+
+
+async def test_budgets_say_what_they_allow(cluster: KubeCluster, api: FakeApi):
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "minAvailable": 1}
+    api.put("budgets", "b", spec=spec, status={"disruptionsAllowed": 2})
+    (seen,) = (await cluster.list_all("budgets")).events
+    assert isinstance(seen, BudgetsSeen)
+    (budget,) = seen.budgets
+    assert (budget.match_labels, budget.allowed) == ((("app", "a"),), 2)
