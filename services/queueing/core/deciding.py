@@ -12,6 +12,7 @@ import numpy as np
 from services.queueing.core import gangs, preempting
 from services.queueing.core.config import (
     GANGS_OPEN_MAX,
+    HEAD_START_MS,
     LANE_AFTER_FAILURES,
     LANE_MS,
     STEP_EVENTS_MAX,
@@ -85,6 +86,7 @@ def due_ms(state: QueueingState) -> int | None:
         return state.now_ms
     times = [backoff_ms, _next_flush_ms(state), gangs.next_timer_ms(state)]
     times.append(preempting.next_ask_ms(state))
+    times += [gang.tried_ms + HEAD_START_MS for gang in gangs.head_starts(state)]
     if state.lane.gang:
         times.append(state.lane.until_ms)
     due = [at_ms for at_ms in times if at_ms is not None]
@@ -224,7 +226,7 @@ def _next(state: QueueingState) -> Gang | Single | None:
     if not (counts[READY] or counts[LEFT] or counts[WAITING]) or state.blocked():
         return None
     single = next_single(state, state.free_mask())
-    if single is not None and _held_up(state, -single[0][0]):
+    if single is not None and (_held_up(state, -single[0][0]) or _too_young(state, single[0])):
         single = None
     if not counts[WAITING] or len(state.trying) >= GANGS_OPEN_MAX:
         return single
@@ -239,3 +241,12 @@ def _next(state: QueueingState) -> Gang | Single | None:
 def _held_up(state: QueueingState, priority: int) -> bool:
     """Whether a gang that has the lane goes before this priority."""
     return bool(state.lane.gang) and priority <= state.lane.priority
+
+
+def _too_young(state: QueueingState, entry: Entry) -> bool:
+    """Whether an older gang of at least its priority has a head start on a queue's head."""
+    if not state.trying or entry[1] == 0:
+        return False
+    return any(
+        -gang.priority <= entry[0] and gang.seq < entry[2] for gang in gangs.head_starts(state)
+    )

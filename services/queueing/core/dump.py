@@ -34,8 +34,8 @@ SHARD_FIELDS = ("nodes", "free_cpu_milli", "free_memory_bytes", "free_gpu_milli"
 ATTEMPT_FIELDS = ("attempt", "shard", "sig", "fixed", "tried", "rounds")
 GANG_FIELDS = (
     *("gang", "seq", "key", "exists", "committed", "improved", "min_count", "version"),
-    *("timeout_ms", "attempt", "failures", "failed_ms", "until_ms", "priority", "message"),
-    *("verdict", "running"),
+    *("timeout_ms", "attempt", "failures", "tried_ms", "failed_ms", "until_ms", "priority"),
+    *("message", "verdict", "running"),
 )
 LANE_FIELDS = ("gang", "priority", "until_ms")
 RATE_FIELDS = ("since_ms", "count", "last", "at_ms")

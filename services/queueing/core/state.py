@@ -137,13 +137,14 @@ class Shard:
 class Gang:
     """A pod group and its members. `attempt` 0: none open. `seq` is its age.
 
-    Times: failed at `failed_ms`, `until_ms` ends the backoff, `improved` since the last try.
+    Times: tried at `tried_ms`, failed at `failed_ms`, `until_ms` ends the backoff, `improved` since
+    the last try.
     """
 
     __slots__ = (
         *("attempt", "committed", "exists", "failed_ms", "failures", "gang", "improved", "key"),
         *("members", "message", "min_count", "priority", "running", "seq", "sigs", "timeout_ms"),
-        *("until_ms", "verdict", "version", "waiting"),
+        *("tried_ms", "until_ms", "verdict", "version", "waiting"),
     )
 
     def __init__(self, gang: int, seq: int) -> None:
@@ -152,7 +153,7 @@ class Gang:
         self.key = ""
         self.exists = self.committed = self.improved = False
         self.min_count = self.version = self.timeout_ms = 0
-        self.attempt = self.failures = self.failed_ms = self.until_ms = 0
+        self.attempt = self.failures = self.tried_ms = self.failed_ms = self.until_ms = 0
         self.priority = -(1 << 62)
         self.message = self.verdict = ""
         self.sigs: tuple[int, ...] = ()
