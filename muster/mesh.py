@@ -43,10 +43,16 @@ never waits; what a service only follows does, for a turn per fact costs more th
 """
 
 
-def linger_ms(core: Core[Any]) -> dict[str, int]:
-    """The journals among a core's sources whose news may wait, and how long."""
-    by_service = LINGER_MS.get(service_of(core.journal), {})
-    return {name: by_service.get(service_of(name), 0) for name in core.sources}
+ALERT = ("permit", "preemption")
+"""They answer at once while a gate or an eviction is under way: others wait for the outcome."""
+
+
+def rhythm(core: Core[Any], pace_ms: int = 0) -> Rhythm:
+    """When the owner of a core takes its turns."""
+    service = service_of(core.journal)
+    by_service = LINGER_MS.get(service, {})
+    linger_ms = {name: by_service.get(service_of(name), 0) for name in core.sources}
+    return Rhythm(pace_ms, linger_ms, service in ALERT)
 
 
 GC_THRESHOLDS = (2_000, 10, 1_000)
@@ -132,7 +138,7 @@ class Mesh:
                 self.config,
                 policy,
                 self.epoch,
-                Rhythm(self.pace_ms, linger_ms(core)),
+                rhythm(core, self.pace_ms),
             )
 
         return Member(JournalName(journal), bus, host, make_owner)

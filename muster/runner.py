@@ -70,10 +70,15 @@ class Runner:
                 self._seen[uid] = arrival.pods
         journals = all_journals(self.mesh.placements)
         tally = Tally(self.reader, journals)
+        backlog = all(arrival.at_ms == 0 for arrival in self.world.arrivals)
+        if backlog:
+            # It is there before anybody looks, and so part of the first list.
+            self.cluster.start()
         mesh = asyncio.create_task(self.mesh.serve(journals), name="mesh")
         try:
             await self._until_owned(mesh, len(journals))
-            self.cluster.start()
+            if not backlog:
+                self.cluster.start()
             return await self._watch(mesh, tally)
         finally:
             self.cluster.stop()

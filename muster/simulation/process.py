@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from muster.mesh import linger_ms
+from muster.mesh import rhythm
 from muster.simulation.network import SimNetwork
 from muster.simulation.virtual_time import SimClock
 from shared.events.base import Event
 from shared.machine.core import Core
 from shared.machine.crash import CrashPoint
 from shared.machine.member import Member
-from shared.machine.runtime import Host, Owner, OwnershipLost, Rhythm, Shell
+from shared.machine.runtime import Host, Owner, OwnershipLost, Shell
 from shared.machine.snapshots import SnapshotPolicy
 from shared.ports.bus import Bus, WrongPosition
 from shared.ports.snapshots import SnapshotStore
@@ -138,7 +138,7 @@ class Process:
             self.config,
             self.policy,
             self.epoch,
-            Rhythm(linger_ms=linger_ms(core)),
+            rhythm(core),
         )
         self.owners.append(owner)
         return owner

@@ -146,6 +146,7 @@ WORLD: dict[type[Event], Line] = {
         f"gang {e.key}: minCount {e.min_count}, timeout {e.timeout_ms} ms, version {e.version}"
     ),
     ingest.GangGone: lambda e, v: f"{v.names.gang(e.gang)} deleted",
+    ingest.WorldListed: lambda e, v: "the world is known" if e.complete else "a world is listed",
     ingest.ListApplied: lambda e, v: f"list of {e.kind} applied, {e.derived_deletes} deletes",
     ingest.ListDoubted: lambda e, v: f"list of {e.kind} doubted, {e.derived_deletes} deletes",
     ingest.ListAsked: lambda e, v: f"list of {e.kind} asked for (effect {e.effect})",

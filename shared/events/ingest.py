@@ -151,6 +151,17 @@ class GangGone(Event, frozen=True, gc=False):
         return ("queueing", "permit")
 
 
+class WorldListed(Event, frozen=True, gc=False):
+    """`complete` False: a world is being listed for the first time, and nothing is to be placed
+    before all of it is known (as kube-scheduler waits for its caches); True: it is known.
+    """
+
+    complete: bool
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
+
+
 class ListApplied(Event, frozen=True, gc=False):
     """A bracket closed; the derived deletes are in the events beside this one."""
 
@@ -192,6 +203,7 @@ IngestEvent = (
     | BudgetCovers
     | GangSet
     | GangGone
+    | WorldListed
     | ListApplied
     | ListDoubted
     | ListAsked

@@ -26,7 +26,7 @@ from shared.machine.record import (
 from shared.ports.bus import Bus, JournalName
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta, SnapshotStore
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 
 
 class NeedsReset(Exception):

@@ -135,11 +135,13 @@ class Host:
 @dataclass(frozen=True)
 class Rhythm:
     """When turns are taken: they begin at least `pace_ms` apart, and the news of a source waits up
-    to `linger_ms[source]` for a turn that something else causes.
+    to `linger_ms[source]` for a turn that something else causes; if `is_alert`, not while the core
+    has a timer running.
     """
 
     pace_ms: int = 0
     linger_ms: Mapping[str, int] = field(default_factory=dict)
+    is_alert: bool = False
 
 
 @dataclass
@@ -240,8 +242,9 @@ class Owner(Generic[S]):
 
     def _arrived(self, index: int) -> None:
         self._fresh[index] = True
-        linger_ms = self._rhythm.linger_ms.get(self._readers[index].journal, 0)
-        if not linger_ms:
+        rhythm = self._rhythm
+        linger_ms = rhythm.linger_ms.get(self._readers[index].journal, 0)
+        if not linger_ms or (rhythm.is_alert and self.core.due_ms(self.state) is not None):
             self._wake.set()
         elif self._lingering is None:
             loop = asyncio.get_running_loop()

@@ -7,13 +7,20 @@ from services.ingest.core import saved
 from services.ingest.core.assigned import pods_bound_seen
 from services.ingest.core.config import parse_config
 from services.ingest.core.groups import budgets_gone, budgets_seen, gangs_gone, gangs_seen
-from services.ingest.core.lists import list_began, list_ended
+from services.ingest.core.lists import KINDS, list_began, list_ended
 from services.ingest.core.nodes import SHARD_MASK, nodes_gone, nodes_seen
 from services.ingest.core.pods import pods_deleted_seen, pods_seen
 from services.ingest.core.state import IngestState, WrongCluster
 from shared.events import observed as seen
 from shared.events.base import Configured, Event
-from shared.events.ingest import IngestEvent, ListAsked, NodesSet, PodsNamed, SourceAdvanced
+from shared.events.ingest import (
+    IngestEvent,
+    ListAsked,
+    NodesSet,
+    PodsNamed,
+    SourceAdvanced,
+    WorldListed,
+)
 from shared.model.columns import split
 from shared.model.ids import INGEST
 
@@ -106,6 +113,9 @@ def _world_opened(state: IngestState, event: seen.WorldOpened) -> None:
             f"{INGEST}: this journal is of cluster {state.cluster}, but the cluster watched now is "
             f"{event.cluster}; check the kubeconfig, or run 'muster reset'"
         )
+    if not state.cluster:
+        state.unlisted = list(KINDS)
+        state.outbox.append(WorldListed(False))
     state.cluster = event.cluster
 
 

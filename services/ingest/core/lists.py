@@ -9,7 +9,7 @@ from services.ingest.core.groups import budgets_gone, gangs_gone
 from services.ingest.core.nodes import nodes_gone, nodes_seen
 from services.ingest.core.pods import forget
 from services.ingest.core.state import Bracket, IngestState
-from shared.events.ingest import ListApplied, ListDoubted
+from shared.events.ingest import ListApplied, ListDoubted, WorldListed
 from shared.events.observed import ListBegan, ListEnded
 
 KINDS = ("nodes", "budgets", "gangs", "pods")
@@ -50,6 +50,10 @@ def list_ended(state: IngestState, event: ListEnded) -> None:
     for effect in [e for e, asked in state.effects.items() if asked.kind == event.kind]:
         del state.effects[effect]
     state.outbox.append(ListApplied(event.kind, len(missing)))
+    if event.kind in state.unlisted:
+        state.unlisted.remove(event.kind)
+        if not state.unlisted:
+            state.outbox.append(WorldListed(True))
 
 
 def _held(state: IngestState, kind: str) -> list[str]:

@@ -51,6 +51,7 @@ class Saved(msgspec.Struct, kw_only=True):
     gangs: list[tuple[str, int, int, Gang | None]]
     brackets: dict[str, Bracket]
     doubts: list[str]
+    unlisted: list[str]
     effects: list[ListAsked]
     outbox: list[IngestEvent]
 
@@ -85,6 +86,7 @@ def dump(state: IngestState) -> Any:
         gangs=[(key, g.id, g.version, g.gang) for key, g in sorted(state.gangs.items())],
         brackets=dict(sorted(state.brackets.items())),
         doubts=sorted(state.doubts),
+        unlisted=sorted(state.unlisted),
         effects=[effect for _id, effect in sorted(state.effects.items())],
         outbox=cast(list[IngestEvent], list(state.outbox)),
     )
@@ -108,6 +110,7 @@ def load(body: Any, placements: int) -> IngestState:
                 labels.budgets = (*labels.budgets, id_)
     state.brackets = dict(saved.brackets)
     state.doubts = dict.fromkeys(saved.doubts, True)
+    state.unlisted = saved.unlisted
     state.effects = {asked.effect: asked for asked in saved.effects}
     state.outbox.extend(saved.outbox)
     return state

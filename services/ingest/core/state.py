@@ -115,6 +115,7 @@ class IngestState(MachineState):
         self.brackets: dict[str, Bracket] = {}
         self.mark = 0
         self.doubts: dict[str, bool] = {}
+        self.unlisted: list[str] = []  # kinds of which the first list has not been applied
         self.listed_pods = 0
         self.effects: dict[int, ListAsked] = {}
         self.outbox: deque[Event] = deque()

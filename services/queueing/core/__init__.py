@@ -29,6 +29,7 @@ from shared.events.ingest import (
     PodsPending,
     SignatureDefined,
     SignatureRetired,
+    WorldListed,
 )
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.placement import (
@@ -67,9 +68,14 @@ def _lane_freed(state: QueueingState, _event: LaneFreed) -> None:
     state.lane.gang = state.lane.priority = state.lane.until_ms = 0
 
 
+def _world_listed(state: QueueingState, event: WorldListed) -> None:
+    state.listing_ms = 0 if event.complete else state.now_ms
+
+
 # What is not listed concerns others (Nominated), or only tells a story.
 HANDLERS: dict[type[Event], Callable[[QueueingState, Any], None]] = {
     Configured: _configured,
+    WorldListed: _world_listed,
     SignatureDefined: intake.defined,
     SignatureRetired: intake.retired,
     PodsPending: intake.pending,

@@ -31,7 +31,7 @@ def reserved(state: QueueingState, event: Reserved) -> None:
     if not len(ids):
         return
     rows = pods.rows(ids)
-    state.answered(attempt, len(ids))
+    state.answered(attempt, len(ids), placed=True)
     pods.move("reserved", ids, rows)
     pods.attempt[rows] = 0
     members.count(state, rows, running=1)
@@ -49,7 +49,7 @@ def _reserved_few(state: QueueingState, attempt: Attempt, ids: list[int]) -> Non
             pods.attempt_at[row] = 0
             count += 1
     if count:
-        state.answered(attempt, count)
+        state.answered(attempt, count, placed=True)
 
 
 def refused(state: QueueingState, event: Refused) -> None:
@@ -105,6 +105,10 @@ def digest(state: QueueingState, event: ShardDigest) -> None:
     shard.free_cpu_milli = event.free_cpu_milli
     shard.free_memory_bytes = event.free_memory_bytes
     shard.free_gpu_milli = event.free_gpu_milli
+    if state.all_mask != 1:
+        for attempt in state.attempts.values():
+            if attempt.shard == event.shard and attempt.sig in state.sigs:
+                shard.take(state.sigs[attempt.sig], attempt.open)
     if shard.nodes == event.nodes:
         return
     shard.nodes = event.nodes

@@ -10,6 +10,7 @@ ASKS_OPEN_MAX = 64  # preemptions under way in all
 ASK_AGAIN_MS = 2_000  # between asks while possible victims are still being bound
 GANGS_OPEN_MAX = 32  # gang attempts under way in all
 LANE_MS = 2_000  # how long a gang may have the lane
+HEAD_START_MS = 50  # how long younger pods wait for a gang that is being tried
 LANE_AFTER_FAILURES = 2  # failed attempts after which a gang asks for the lane
 GANG_RETRY_MS_MIN = 1_000  # between tries of a gang, whatever the backoff is
 STEP_EVENTS_MAX = 512  # decided in one step

@@ -12,6 +12,7 @@ import numpy as np
 from services.queueing.core import gangs, preempting
 from services.queueing.core.config import (
     GANGS_OPEN_MAX,
+    HEAD_START_MS,
     LANE_AFTER_FAILURES,
     LANE_MS,
     STEP_EVENTS_MAX,
@@ -42,7 +43,11 @@ READY, LEFT, WAITING = int(Pod.READY), int(Pod.LEFT), int(Pod.WAITING)
 
 
 def decide(state: QueueingState) -> Iterator[Event]:
-    """The step's events; stops early when it has done enough for one step."""
+    """The step's events; stops early when it has done enough for one step. Pods that come before
+    the rest of their world is known wait for it: among them may be some that go first.
+    """
+    if state.listing_ms:
+        return
     pods = 0
     for events, event in enumerate(_all(state), start=1):
         yield event
@@ -71,6 +76,8 @@ def _all(state: QueueingState) -> Iterator[Event]:
 
 def due_ms(state: QueueingState) -> int | None:
     """When there is something to decide without new input."""
+    if state.listing_ms:
+        return None
     work = state.say or state.closed or state.wake or state.nominated or lane_over(state)
     if work or _parkable(state) is not None or _next(state) is not None:
         return state.now_ms
@@ -79,6 +86,7 @@ def due_ms(state: QueueingState) -> int | None:
         return state.now_ms
     times = [backoff_ms, _next_flush_ms(state), gangs.next_timer_ms(state)]
     times.append(preempting.next_ask_ms(state))
+    times += [gang.tried_ms + HEAD_START_MS for gang in gangs.head_starts(state)]
     if state.lane.gang:
         times.append(state.lane.until_ms)
     due = [at_ms for at_ms in times if at_ms is not None]
@@ -218,7 +226,7 @@ def _next(state: QueueingState) -> Gang | Single | None:
     if not (counts[READY] or counts[LEFT] or counts[WAITING]) or state.blocked():
         return None
     single = next_single(state, state.free_mask())
-    if single is not None and _held_up(state, -single[0][0]):
+    if single is not None and (_held_up(state, -single[0][0]) or _too_young(state, single[0])):
         single = None
     if not counts[WAITING] or len(state.trying) >= GANGS_OPEN_MAX:
         return single
@@ -233,3 +241,12 @@ def _next(state: QueueingState) -> Gang | Single | None:
 def _held_up(state: QueueingState, priority: int) -> bool:
     """Whether a gang that has the lane goes before this priority."""
     return bool(state.lane.gang) and priority <= state.lane.priority
+
+
+def _too_young(state: QueueingState, entry: Entry) -> bool:
+    """Whether an older gang of at least its priority has a head start on a queue's head."""
+    if not state.trying or entry[1] == 0:
+        return False
+    return any(
+        -gang.priority <= entry[0] and gang.seq < entry[2] for gang in gangs.head_starts(state)
+    )

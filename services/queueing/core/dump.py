@@ -34,8 +34,8 @@ SHARD_FIELDS = ("nodes", "free_cpu_milli", "free_memory_bytes", "free_gpu_milli"
 ATTEMPT_FIELDS = ("attempt", "shard", "sig", "fixed", "tried", "rounds")
 GANG_FIELDS = (
     *("gang", "seq", "key", "exists", "committed", "improved", "min_count", "version"),
-    *("timeout_ms", "attempt", "failures", "failed_ms", "until_ms", "priority", "message"),
-    *("verdict", "running"),
+    *("timeout_ms", "attempt", "failures", "tried_ms", "failed_ms", "until_ms", "priority"),
+    *("message", "verdict", "running"),
 )
 LANE_FIELDS = ("gang", "priority", "until_ms")
 RATE_FIELDS = ("since_ms", "count", "last", "at_ms")
@@ -73,6 +73,7 @@ def dump(state: QueueingState) -> dict[str, Any]:
         "nominated": [[pod, state.nominated[pod]] for pod in sorted(state.nominated)],
         "closed": sorted(state.closed),
         "lane": _fields(state.lane, LANE_FIELDS),
+        "listing_ms": state.listing_ms,
         "rate": _fields(state.rate, RATE_FIELDS),
     }
 
@@ -127,6 +128,7 @@ def load(state: QueueingState, body: Any) -> None:
     state.nominated = dict(body["nominated"])
     state.closed = dict.fromkeys(body["closed"])
     _fill(state.lane, LANE_FIELDS, body["lane"])
+    state.listing_ms = body["listing_ms"]
     _fill(state.rate, RATE_FIELDS, body["rate"])
     _index_pods(state)
 

@@ -9,7 +9,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from services.queueing.core import moves
-from services.queueing.core.config import GANG_RETRY_MS_MIN, backoff_ms
+from services.queueing.core.config import GANG_RETRY_MS_MIN, HEAD_START_MS, backoff_ms
 from services.queueing.core.members import (
     complete,
     drop,
@@ -128,7 +128,7 @@ def dispatched(state: QueueingState, event: GangDispatched) -> None:
         pods.move("gang_dispatched", ids, rows)
         pods.attempt[rows] = event.attempt
         gang.waiting -= len(ids)
-    gang.attempt, gang.improved = event.attempt, False
+    gang.attempt, gang.tried_ms, gang.improved = event.attempt, state.now_ms, False
     for sig in gang.sigs:
         state.gangs_by_sig[sig].pop(gang.gang, None)
     gang.sigs = tuple(sorted({part.sig for part in event.members}))
@@ -166,6 +166,14 @@ def first_ready(state: QueueingState) -> Gang | None:
             return gang
         heappop(heap)
     return None
+
+
+def head_starts(state: QueueingState) -> list[Gang]:
+    """Gangs that were sent out a moment ago: it takes them several hops to get what one pod gets
+    in one, so pods that are younger must not take it from them meanwhile.
+    """
+    since_ms = state.now_ms - HEAD_START_MS
+    return [gang for gang in map(state.gangs.__getitem__, state.trying) if gang.tried_ms > since_ms]
 
 
 def next_timer_ms(state: QueueingState) -> int | None:

@@ -83,7 +83,8 @@ def enqueue(state: QueueingState, event: str, sig: Sig, ids: I64) -> None:
     state.next_seq = seq + count
     seqs = np.arange(seq, seq + count, dtype=np.int64)
     pods.seq[rows] = seqs
-    pods.order_ms[rows] = state.now_ms
+    # Those that were there before anybody looked have all waited for us alike.
+    pods.order_ms[rows] = state.listing_ms or state.now_ms
     sig.fifo.push(ids.tobytes(), seqs.tobytes())
     state.enlist(sig)
 
@@ -95,7 +96,7 @@ def enqueue_few(state: QueueingState, event: str, sig: Sig, ids: list[int]) -> N
         row = pod - pods.base
         pods.move_one(event, row)
         pods.seq_at[row] = number
-        pods.order_ms_at[row] = state.now_ms
+        pods.order_ms_at[row] = state.listing_ms or state.now_ms
     sig.fifo.push_few(ids, seq)
     state.next_seq = seq + len(ids)
     state.enlist(sig)

@@ -41,6 +41,7 @@ def dispatched(state: QueueingState, event: Dispatched) -> None:
     attempt.fixed += max(0, UNITS_DISPATCH_MIN - attempt.fixed - count)
     attempt.open = count
     shard.open += count
+    shard.take(sig, count)
     shard.units += attempt.fixed + count
     sig.sent |= 1 << event.shard
     assert event.attempt >= state.next_attempt, f"attempt {event.attempt} is not new"

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from services.queueing.core import gangs
 from services.queueing.core.config import SPREAD_PODS_MIN
 from services.queueing.core.lanes import next_of_priority
 from services.queueing.core.state import Entry, Left, QueueingState, Shard, Sig
@@ -10,11 +11,12 @@ from shared.events.queueing import Dispatched
 from shared.model.columns import I64
 
 PLENTY = 1 << 60
+WAITING = int(Pod.WAITING)
 
 
 def capacity(sig: Sig, shard: Shard) -> int:
-    """How many more pods of this signature the shard's free amounts could hold at the very best,
-    if all that is in flight there is like it; 0 without a digest.
+    """How many more pods of this signature the shard's free amounts could hold at the very best;
+    0 without a digest.
     """
     if shard.nodes < 0:
         return 0
@@ -26,7 +28,7 @@ def capacity(sig: Sig, shard: Shard) -> int:
     ):
         if request > 0:
             pods = min(pods, max(free, 0) // request)
-    return max(pods - shard.open, 0)
+    return pods
 
 
 def best_shard(state: QueueingState, sig: Sig, usable: int) -> int:
@@ -86,7 +88,7 @@ def dispatch(state: QueueingState, entry: Entry, usable: int) -> Dispatched:
         oldest = sig.fifo.first(state.pods)
         return Dispatched(state.next_attempt, shard, sig.sig, oldest.to_bytes(8, "little"))
     ids, seqs = sig.fifo.oldest(state.pods, limit)
-    ids = _within_window(state, sig, ids, seqs)
+    ids = _before_gang(state, sig, _within_window(state, sig, ids, seqs), seqs)
     return Dispatched(state.next_attempt, shard, sig.sig, ids.tobytes())
 
 
@@ -102,6 +104,14 @@ def _within_window(state: QueueingState, sig: Sig, ids: I64, seqs: I64) -> I64:
     if int(times[-1]) <= last:
         return ids
     return ids[: int(np.searchsorted(times, last, side="right"))]
+
+
+def _before_gang(state: QueueingState, sig: Sig, ids: I64, seqs: I64) -> I64:
+    """Those that are older than the gang that is next: a batch reorders pods, not gangs."""
+    gang = gangs.first_ready(state) if state.pods.counts[WAITING] else None
+    if gang is None or gang.priority < sig.priority or gang.seq < seqs[0]:
+        return ids
+    return ids[: int(np.searchsorted(seqs[: len(ids)], gang.seq))]
 
 
 def left_ids(state: QueueingState, sig: Sig, attempt: int, left: Left) -> I64:

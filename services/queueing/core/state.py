@@ -115,7 +115,9 @@ class Attempt:
 
 
 class Shard:
-    """Work in flight at one shard, and its last digest (`nodes` -1: none yet)."""
+    """Work in flight at one shard, and what it will have left after that: its last digest less
+    what was dispatched since and not refused (`nodes` -1: no digest yet).
+    """
 
     __slots__ = ("free_cpu_milli", "free_gpu_milli", "free_memory_bytes", "nodes", "open", "units")
 
@@ -125,17 +127,24 @@ class Shard:
         self.nodes = -1
         self.free_cpu_milli = self.free_memory_bytes = self.free_gpu_milli = 0
 
+    def take(self, sig: Sig, count: int) -> None:
+        """So many pods of a signature are on their way to it (or, negative, come back)."""
+        self.free_cpu_milli -= sig.cpu_milli * count
+        self.free_memory_bytes -= sig.memory_bytes * count
+        self.free_gpu_milli -= sig.gpu_milli * count
+
 
 class Gang:
     """A pod group and its members. `attempt` 0: none open. `seq` is its age.
 
-    Times: failed at `failed_ms`, `until_ms` ends the backoff, `improved` since the last try.
+    Times: tried at `tried_ms`, failed at `failed_ms`, `until_ms` ends the backoff, `improved` since
+    the last try.
     """
 
     __slots__ = (
         *("attempt", "committed", "exists", "failed_ms", "failures", "gang", "improved", "key"),
         *("members", "message", "min_count", "priority", "running", "seq", "sigs", "timeout_ms"),
-        *("until_ms", "verdict", "version", "waiting"),
+        *("tried_ms", "until_ms", "verdict", "version", "waiting"),
     )
 
     def __init__(self, gang: int, seq: int) -> None:
@@ -144,7 +153,7 @@ class Gang:
         self.key = ""
         self.exists = self.committed = self.improved = False
         self.min_count = self.version = self.timeout_ms = 0
-        self.attempt = self.failures = self.failed_ms = self.until_ms = 0
+        self.attempt = self.failures = self.tried_ms = self.failed_ms = self.until_ms = 0
         self.priority = -(1 << 62)
         self.message = self.verdict = ""
         self.sigs: tuple[int, ...] = ()
@@ -211,6 +220,7 @@ class QueueingState(MachineState):
         self.gangs: dict[int, Gang] = {}
         self.asks: dict[int, Ask] = {}
         self.lane = Lane()
+        self.listing_ms = 0  # since when a world is listed for the first time; 0: it is known
         self.rate = BindRate()
         self.next_attempt = self.next_seq = 1
         # Work that inputs brought and decided events take out.
@@ -299,9 +309,11 @@ class QueueingState(MachineState):
                 mask |= 1 << number
         return mask
 
-    def answered(self, attempt: Attempt, count: int) -> None:
+    def answered(self, attempt: Attempt, count: int, placed: bool = False) -> None:
         """Credits of `count` pods come back; the attempt ends with its last pod."""
         shard = self.shards[attempt.shard]
+        if not placed and attempt.sig in self.sigs:
+            shard.take(self.sigs[attempt.sig], -count)
         attempt.open -= count
         shard.open -= count
         shard.units -= count

@@ -13,6 +13,7 @@ from shared.events.ingest import (
     PodsGone,
     PodsPending,
     SourceAdvanced,
+    WorldListed,
 )
 from shared.events.observed import (
     BudgetsDeletedSeen,
@@ -235,3 +236,13 @@ def test_a_large_world_is_told_over_several_steps():
     ]
     assert second
     assert steps.core.due_ms(steps.state) is None
+
+
+def test_the_world_is_known_when_each_kind_was_listed_once():
+    steps = ingest()
+    told = [event for kind in ("nodes", "budgets", "gangs") for event in steps.when(*listed(kind))]
+    assert WorldListed(complete=True) not in told
+    steps.reload()
+    assert steps.when(*listed("pods"))[-1] == WorldListed(complete=True)
+    assert steps.when(*listed("pods")) == [ListApplied("pods", 0)]
+    assert steps.when(WorldOpened("c1")) == []

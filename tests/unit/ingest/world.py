@@ -5,6 +5,7 @@ from typing import Any
 from services.ingest.core import IngestCore
 from shared.events import observed
 from shared.events.base import Configured, Event
+from shared.events.ingest import WorldListed
 from shared.model.columns import join, pack, unpack
 from shared.model.objects import Node, PodSpec
 from shared.testing.steps import Steps
@@ -17,7 +18,8 @@ LARGE = PodSpec(requests=(("cpu", 4_000),))
 def ingest(placements: int = 1, **options) -> Any:
     """A core in its first term."""
     steps = Steps(IngestCore(placements))
-    steps.given(Configured({"ingest": options}), observed.WorldOpened("c1"))
+    told = steps.when(Configured({"ingest": options}), observed.WorldOpened("c1"))
+    assert told == [WorldListed(complete=False)]
     return steps
 
 

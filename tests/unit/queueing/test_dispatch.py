@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.events.ingest import PodsAssigned, PodsGone, SignatureRetired
+from shared.events.ingest import PodsAssigned, PodsGone, SignatureRetired, WorldListed
 from shared.events.placement import ShardDigest
 from shared.model.columns import pack
 from tests.unit.queueing.build import (
@@ -180,3 +180,24 @@ def test_a_pod_that_changed_in_flight_is_tried_anew_when_refused():
     first = tried(steps.when(pending(1, 1, 2)))[0]
     steps.when(pending(2, 1))
     assert tries(steps.when(refused(first))) == [(0, 2, [1])]
+
+
+def test_nothing_is_tried_before_the_first_lists_of_a_world_are_complete():
+    steps = queue(priorities=(0, 5))
+    assert steps.when(WorldListed(complete=False), pending(1, 1), at_ms=2_000) == []
+    assert steps.core.due_ms(steps.state) is None
+    steps.reload()
+    events = steps.when(pending(1, 3), pending(2, 2), WorldListed(complete=True), at_ms=9_000)
+    assert tries(events) == [(0, 2, [2]), (0, 1, [1, 3])], "of one age, for all that took 7 s"
+
+
+def test_what_is_on_its_way_to_a_shard_counts_as_taken_from_it():
+    steps = queue(shards=2, priorities=(0, 0, 0))
+    steps.when(digest(0, cpu=11), digest(1, cpu=10))
+    first, second, third = (tried(steps.when(pending(sig, sig)))[0] for sig in (1, 2, 3))
+    assert [first.shard, second.shard, third.shard] == [0, 1, 0]
+    # The digest was made before the third pod came: what it does not count yet is still owed.
+    steps.when(reserved(first), digest(0, cpu=10))
+    assert steps.state.shards[0].free_cpu_milli == 10 - 3
+    steps.when(refused(third))
+    assert steps.state.shards[0].free_cpu_milli == 10

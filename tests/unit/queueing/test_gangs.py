@@ -15,12 +15,14 @@ from shared.events.queueing import (
 from shared.model.columns import pack, unpack
 from tests.unit.queueing.build import (
     CPU,
+    bound,
     gang_tries,
     ids,
     improved,
     of_type,
     pending,
     queue,
+    reserved,
     tried,
     tries,
 )
@@ -240,3 +242,30 @@ def test_a_refused_gang_does_not_wake_single_pods_nor_sleep_with_them():
     steps.when(released(event), at_ms=2_000)
     assert tries(steps.when(pending(1, 3))) == [(0, 1, [3])]
     assert tried(steps.when(pending(2, 4)))[0].sig == 2
+
+
+def test_younger_pods_give_a_gang_a_moment_and_older_ones_do_not_wait():
+    steps = queue(priorities=(0, 0, 9))
+    events = steps.when(pending(1, 1), group(2), pending(1, 2, 3, gang=1), pending(2, 4))
+    assert (tries(events), len(gang_tries(events))) == ([(0, 1, [1])], 1)
+    assert tries(steps.when(pending(3, 5), at_ms=1_049)) == [(0, 3, [5])], "of higher priority"
+    steps.reload()
+    assert steps.core.due_ms(steps.state) == 1_050
+    assert tries(steps.when(at_ms=1_050)) == [(0, 2, [4])]
+
+
+def test_the_answer_ends_the_moment():
+    steps = queue(priorities=(0, 0))
+    events = steps.when(group(1), pending(1, 2, gang=1), pending(2, 4))
+    (attempt,) = gang_tries(events)
+    assert tries(steps.when(committed(attempt, 2))) == [(0, 2, [4])]
+
+
+def test_a_batch_does_not_reach_past_a_gang():
+    steps = queue(priorities=(0, 0, 0), unbound_max=1)
+    first = tried(steps.when(pending(1, 1)))
+    steps.when(reserved(first[0]))
+    events = steps.when(pending(1, 2), group(1), pending(2, 3, gang=1), pending(1, 4))
+    assert tries(events) == []
+    events = steps.when(bound(1))
+    assert (tries(events), len(gang_tries(events))) == ([(0, 1, [2])], 1)
