@@ -50,11 +50,12 @@ _status = msgspec.json.Decoder(Status)
 
 
 class Response(NamedTuple):
-    """An answer, whatever its status."""
+    """An answer, whatever its status; `is_stale`: to credentials that were replaced meanwhile."""
 
     status: int
     body: bytes
     retry_after_s: float = 0.0
+    is_stale: bool = False
 
     @property
     def ok(self) -> bool:
@@ -109,7 +110,17 @@ class KubeClient:
         body: bytes | None = None,
         content_type: str = JSON,
     ) -> Response:
-        """One request. Raises NotSent, ConnectionError or TimeoutError (nothing is known then)."""
+        """One request, or a second one where our credentials had gone stale. Raises NotSent,
+        ConnectionError or TimeoutError (nothing is known then).
+        """
+        response = await self._request(method, path, body, content_type)
+        if response.status == UNAUTHORIZED and response.is_stale:
+            response = await self._request(method, path, body, content_type)
+        return response
+
+    async def _request(
+        self, method: str, path: str, body: bytes | None, content_type: str
+    ) -> Response:
         session, headers = await self._ready()
         if body is not None:
             headers["Content-Type"] = content_type
@@ -129,9 +140,15 @@ class KubeClient:
             if isinstance(error, TimeoutError):
                 raise
             raise ConnectionError(f"{type(error).__name__}: {error}") from error
-        if answer.status == UNAUTHORIZED:
-            await self.credentials.renew(refused=True)
-        return Response(answer.status, raw, _retry_after_s(answer.headers.get("Retry-After")))
+        is_stale = answer.status == UNAUTHORIZED and await self._renewed(headers)
+        wait_s = _retry_after_s(answer.headers.get("Retry-After"))
+        return Response(answer.status, raw, wait_s, is_stale)
+
+    async def _renewed(self, headers: dict[str, str]) -> bool:
+        """The server refused these credentials: whether there are others by now."""
+        used = headers.get("Authorization", "")
+        await self.credentials.renew(refused=used)
+        return self.credentials.header() != used
 
     async def get(self, path: str) -> bytes:
         """GET. Raises ApiError, ConnectionError, TimeoutError."""
@@ -152,7 +169,7 @@ class KubeClient:
                 self._url(path), headers=headers, timeout=timeout, **self._more()
             ) as answer:
                 if answer.status == UNAUTHORIZED:
-                    await self.credentials.renew(refused=True)
+                    await self._renewed(headers)
                 yield answer
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):

@@ -2,6 +2,7 @@
 service account of the pod we run in. Reading and renewing is kubernetes-asyncio's; it asks nothing.
 """
 
+import asyncio
 import logging
 import ssl
 import time
@@ -29,6 +30,7 @@ class Credentials:
         self._configuration: Any = None
         self._loader: Any = None
         self._renew_at_s = 0.0
+        self._renewing = asyncio.Lock()
 
     def check(self) -> None:
         """Look whether there is something to read. Raises KubeconfigError."""
@@ -94,20 +96,23 @@ class Credentials:
         """Whether `renew` should be called before the next request."""
         return time.monotonic() >= self._renew_at_s
 
-    async def renew(self, refused: bool = False) -> None:
-        """Read again what may have rotated; `refused` = the server did not take what we have."""
-        self._renew_at_s = time.monotonic() + RENEW_EVERY_S
-        if self._loader is None:
-            # The hook looks at the file at most once a minute by itself.
-            self._configuration.refresh_api_key_hook(self._configuration)
-            return
-        if refused and hasattr(self._loader, "exec_plugin_expiry"):
-            del self._loader.exec_plugin_expiry
-        if refused or not self._is_costly():
-            try:
-                await self._loader.load_and_set(self._configuration)
-            except Exception as error:
-                log.warning("%s: credentials could not be renewed: %s", self.source, error)
+    async def renew(self, refused: str = "") -> None:
+        """Read again what may have rotated; `refused` is a header that the server did not take."""
+        async with self._renewing:
+            if refused and refused != self.header():
+                return  # Somebody else was quicker.
+            self._renew_at_s = time.monotonic() + RENEW_EVERY_S
+            if self._loader is None:
+                # The hook looks at the file at most once a minute by itself.
+                self._configuration.refresh_api_key_hook(self._configuration)
+                return
+            if refused and hasattr(self._loader, "exec_plugin_expiry"):
+                del self._loader.exec_plugin_expiry
+            if refused or not self._is_costly():
+                try:
+                    await self._loader.load_and_set(self._configuration)
+                except Exception as error:
+                    log.warning("%s: credentials could not be renewed: %s", self.source, error)
 
     def _is_costly(self) -> bool:
         """An exec plug-in that names no expiry is run again only when its token is refused."""

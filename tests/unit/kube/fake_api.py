@@ -39,6 +39,7 @@ class FakeApi:
         self.requests: list[tuple[str, str]] = []
         self.faults: deque[tuple[str, Fault]] = deque()
         self.has_workloads = True
+        self.token = ""
         self.events: list[tuple[str, dict[str, Any]]] = []
         self._changed = asyncio.Event()
         self._watches: list[tuple[str, web.StreamResponse]] = []
@@ -121,6 +122,8 @@ class FakeApi:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.method, request.path_qs))
+        if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+            return status(401, "Unauthorized")
         if self.faults and self.faults[0][0] in f"{request.method} {request.path_qs}":
             answer = await self.faults.popleft()[1](request)
             if answer is not None:
