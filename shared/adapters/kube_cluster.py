@@ -4,6 +4,7 @@ One object serves one process. It decides nothing about pods, and remembers noth
 process would miss.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 
@@ -36,6 +37,7 @@ KUBE_SYSTEM = "/api/v1/namespaces/kube-system"
 GROUP = "/apis/scheduling.k8s.io"
 WORKLOADS = f"{GROUP}/v1alpha1/workloads"
 NOT_FOUND = 404
+SAID_MAX = 10_000
 QUIET_S = (8, 12)
 """A watch's last bookmark comes just before its end, so short watches of what seldom changes keep
 the joint revision close behind.
@@ -81,6 +83,8 @@ class KubeCluster:
         }
         self._has_workloads: bool | None = None
         self._knows_groups = False
+        self._said: dict[str, str] = {}
+        self._saying: dict[asyncio.Task[list[PodRead]], bool] = {}
 
     @property
     def client(self) -> KubeClient:
@@ -94,6 +98,9 @@ class KubeCluster:
     async def close(self) -> None:
         """Close every connection. Idempotent."""
         await self.events.close()
+        for task in list(self._saying):
+            task.cancel()
+        await asyncio.gather(*self._saying, return_exceptions=True)
         await self._client.close()
 
     # ------------------------------------------------------------------------------- observing
@@ -148,7 +155,18 @@ class KubeCluster:
             case "gangs":
                 return WorkloadReader(self._groups)
             case _:
-                return PodReader(Pods(self._schedulers, self._groups))
+                return PodReader(Pods(self._schedulers, self._groups, self._tell))
+
+    def _tell(self, pod: PodRef, message: str) -> None:
+        """Say in the API, in passing, that a pod of ours cannot be scheduled at all."""
+        if self._said.get(pod.uid) == message:
+            return
+        if len(self._said) >= SAID_MAX:
+            self._said.clear()
+        self._said[pod.uid] = message
+        task = asyncio.get_running_loop().create_task(self.writes.touch([pod], [message]))
+        self._saying[task] = True
+        task.add_done_callback(self._saying.pop)
 
     async def _discover(self) -> bool:
         """Whether the server has Workloads (v1alpha1; other versions are not read)."""

@@ -4,14 +4,17 @@ Told are pods that wait for our schedulers and pods that have a node, whoever bo
 becomes of them is ingest's business.
 """
 
+from collections.abc import Callable
+
 import msgspec
 
 from shared.adapters.kube_groups import Groups
-from shared.adapters.kube_objects import RawPod
+from shared.adapters.kube_objects import Meta, RawPod
 from shared.adapters.kube_templates import Known, KnownLabels, Templates
 from shared.events.base import Event
 from shared.events.observed import InputRejected, PodsDeletedSeen, PodsSeen
 from shared.model.columns import join, pack
+from shared.ports.cluster import PodRef
 
 FINISHED = ("Succeeded", "Failed")
 
@@ -32,9 +35,17 @@ class _Column(msgspec.Struct, gc=False):
 class Pods:
     """Gathers pods until `take`; remembers what was told of those that have a node."""
 
-    def __init__(self, schedulers: frozenset[str], groups: Groups) -> None:
-        """`schedulers` are the names that pods of ours carry; empty = all."""
-        self._schedulers, self._groups = schedulers, groups
+    def __init__(
+        self,
+        schedulers: frozenset[str],
+        groups: Groups,
+        tell: Callable[[PodRef, str], None] = lambda _pod, _message: None,
+    ) -> None:
+        """`schedulers` are the names that pods of ours carry; empty = all. `tell` hears of pods
+        that are refused.
+        """
+        self._schedulers, self._groups, self._tell = schedulers, groups, tell
+        self._refused: dict[str, bool] = {}
         self._templates = Templates()
         self._columns: dict[tuple[object, ...], _Column] = {}
         self._inside: dict[str, bool] = {}
@@ -67,10 +78,16 @@ class Pods:
                 return
             self._told[meta.uid] = told
         elif known.refused is not None:
-            field, rule = known.refused
-            self._events.append(InputRejected(f"Pod {meta.namespace}/{meta.name}", field, rule))
+            self._refuse(meta, *known.refused)
             return
         self._add(pod, known, labels, node)
+
+    def _refuse(self, meta: Meta, field: str, rule: str) -> None:
+        """A pod of ours that we cannot schedule: said once, to the journal and to people."""
+        if meta.uid not in self._refused:
+            self._refused[meta.uid] = True
+            self._events.append(InputRejected(f"Pod {meta.namespace}/{meta.name}", field, rule))
+            self._tell(PodRef(meta.uid, meta.namespace, meta.name), f"{field}: {rule}")
 
     def _add(self, pod: RawPod, known: Known, labels: KnownLabels, node: str) -> None:
         meta, ref = pod.metadata, known.template.ref
@@ -99,6 +116,7 @@ class Pods:
         if uid in self._inside:
             self._flush()
         self._told.pop(uid, None)
+        self._refused.pop(uid, None)
         self._gone.append(uid)
 
     def reject(self, what: str, field: str, rule: str) -> None:

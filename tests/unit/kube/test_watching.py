@@ -241,6 +241,24 @@ async def test_bad_objects_are_named_and_stop_nothing(cluster: KubeCluster, api:
     assert holds.spec.request("cpu") == 100
 
 
+async def test_a_pod_that_cannot_be_scheduled_at_all_says_so(watch: Watch, api: FakeApi):
+    term = {"topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    api.pod("lonely", affinity=affinity)
+    api.pod("other")
+    await watch.until(lambda: "other" in watch.names())
+    async with asyncio.timeout(LIMIT_S):
+        while not api.events:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    (condition,) = api.objects["pods"]["lonely"]["status"]["conditions"]
+    assert condition["message"] == (
+        "spec.affinity.podAntiAffinity: affinity between pods is not supported"
+    )
+    api.pod("last")
+    await watch.until(lambda: "last" in watch.names())
+    assert len(watch.of(InputRejected)) == 1, "its own condition must not make it refused again"
+
+
 async def test_workloads_are_gangs_and_replicas_come_with_their_pods(watch: Watch, api: FakeApi):
     group = {"name": "g", "policy": {"gang": {"minCount": 3}}}
     api.put("workloads", "w", spec={"podGroups": [group]})
