@@ -79,7 +79,7 @@ class SqliteLog:
         self._journals: dict[JournalName, _Journal] = {}
         self._clients: list[SqliteBus] = []
         self._poll_handle: asyncio.TimerHandle | None = None
-        self._commits = Commits(self._commit)
+        self._commits = Commits(self._commit, ahead=exclusive)
         self._data_version = -1
         try:
             self._reload()
@@ -120,9 +120,22 @@ class SqliteLog:
 
     def _append(self, name: JournalName, expected: int, payload: bytes) -> asyncio.Future[int]:
         check_record(name, payload)
-        if expected < 0:
+        held = self._journal(name)
+        if expected < 0 or (self.file.exclusive and expected != held.end):
             raise self._refused(name, expected)
-        return self._commits.add(name, expected, payload)
+        answer = self._commits.add(name, expected, payload)
+        if self.file.exclusive:
+            self._show(held, expected, payload)
+        return answer
+
+    def _show(self, held: _Journal, position: int, payload: bytes) -> None:
+        """The record can be read by this process's clients."""
+        if held.end != position:
+            self._ring.restart(held.name, position)
+        held.end = position + 1
+        self._ring.push(held.name, position, payload)
+        for client in self._clients:
+            client._watches.wake(held.name, held.end)
 
     def _commit(self, appends: list[Waiting]) -> None:
         """Write what follows its journal's end; answer everybody."""
@@ -130,16 +143,11 @@ class SqliteLog:
             held = self._journal(one.journal)
             if held.table is None:
                 self._create(held)
-        landed = self._write(appends)
-        for one in landed:
-            held = self._journal(one.journal)
-            if held.end != one.expected:
-                self._ring.restart(one.journal, one.expected)
-            held.end = one.expected + 1
-            self._ring.push(one.journal, one.expected, one.payload)
-            for client in self._clients:
-                client._watches.wake(one.journal, held.end)
-            one.answer.set_result(one.expected)
+        for one in self._write(appends):
+            if not self.file.exclusive:
+                self._show(self._journal(one.journal), one.expected, one.payload)
+            if not one.answer.done():
+                one.answer.set_result(one.expected)
         for one in appends:
             if not one.answer.done():
                 one.fail(self._refused(one.journal, one.expected))
@@ -161,7 +169,13 @@ class SqliteLog:
                 connection.rollback()
             if is_damage(error):
                 raise BusCorrupt(f"{self.file.path}: is damaged ({error})") from error
+            if self.file.exclusive:
+                raise BusCorrupt(
+                    f"{self.file.path}: a commit failed ({error}); nothing more is written, and "
+                    "nothing that was not committed was shown outside: start again"
+                ) from error
             raise AppendUnknown(f"{self.file.path}: {error}") from error
+        assert len(landed) == len(appends) or not self.file.exclusive, "somebody else wrote"
         return landed
 
     def _refused(self, name: JournalName, expected: int) -> WrongPosition:
@@ -177,7 +191,10 @@ class SqliteLog:
         if start >= held.end:
             return []
         cached = self._ring.read(name, start, limit_bytes)
-        return cached if cached else self._read_rows(held, start, limit_bytes)
+        if cached:
+            return cached
+        self._commits.flush()  # what is read from the file must be in it
+        return self._read_rows(held, start, limit_bytes)
 
     def _bounds(self, name: JournalName) -> tuple[int, int]:
         self._refresh()

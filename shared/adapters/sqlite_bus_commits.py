@@ -1,7 +1,9 @@
-"""Group commit: appends that come in one turn of the loop are written in one transaction.
+"""Group commit: appends that come together are written in one transaction, in their order.
 
 Services of one process move in step, so several journals grow at once; one sync of the disk is
-enough for all of them. Every append keeps its own answer.
+enough for all of them. Every append keeps its own answer. Where nobody else writes the file, its
+records are readable ahead of their commit (docs/adr/0011): then none can be withdrawn any more, and
+after a commit that failed nothing is written ever again.
 """
 
 import asyncio
@@ -10,10 +12,15 @@ from dataclasses import dataclass
 
 from shared.ports.bus import BusUnavailable, JournalName
 
+QUIET_TURNS = 3
+"""Turns of the loop without another append, after which nobody is on the way to one: from an append
+to that of its reader it takes two.
+"""
+
 
 @dataclass(slots=True)
 class Waiting:
-    """An append whose record is not written yet."""
+    """An append whose record is not durable yet."""
 
     journal: JournalName
     expected: int
@@ -29,34 +36,56 @@ class Waiting:
 class Commits:
     """Collects appends and hands them to `commit`, which answers each of them."""
 
-    def __init__(self, commit: Callable[[list[Waiting]], None]) -> None:
+    def __init__(self, commit: Callable[[list[Waiting]], None], ahead: bool) -> None:
         self._commit = commit
+        self._ahead = ahead
         self._waiting: list[Waiting] = []
+        self._seen = self._quiet = 0
+        self._failure: Exception | None = None
 
     def add(self, journal: JournalName, expected: int, payload: bytes) -> asyncio.Future[int]:
         """The answer to come: the position, or what `Bus.append` raises."""
+        if self._failure is not None:
+            raise self._failure
         loop = asyncio.get_running_loop()
         answer = loop.create_future()
         self._waiting.append(Waiting(journal, expected, payload, answer))
         if len(self._waiting) == 1:
-            # Two turns: those who are woken beside the first have appended by then.
-            loop.call_soon(loop.call_soon, self._flush)
+            self._seen = self._quiet = 0
+            loop.call_soon(self._look)
         return answer
 
-    def _flush(self) -> None:
+    def _look(self) -> None:
+        """Flush when no more come."""
+        if not self._waiting:
+            return
+        self._quiet = self._quiet + 1 if self._seen == len(self._waiting) else 0
+        self._seen = len(self._waiting)
+        if self._quiet < QUIET_TURNS:
+            asyncio.get_running_loop().call_soon(self._look)
+        else:
+            self.flush()
+
+    def flush(self) -> None:
+        """Commit what waits, now."""
         waiting, self._waiting = self._waiting, []
-        # Whoever was cancelled meanwhile is gone; nothing is written for it.
-        group = [one for one in waiting if not one.answer.done()]
-        if not group:
+        if not self._ahead:
+            # Whoever was cancelled meanwhile is gone, and nobody has read its record.
+            waiting = [one for one in waiting if not one.answer.done()]
+        if not waiting:
             return
         try:
-            self._commit(group)
+            self._commit(waiting)
         except Exception as error:
-            for one in group:
+            if self._ahead:
+                self._failure = error
+            for one in waiting:
                 one.fail(error)
 
     def close(self) -> None:
-        """Nothing that still waits is written."""
+        """Records that others may have read are written; what else still waits is not."""
+        if self._ahead and self._failure is None:
+            self.flush()
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             one.fail(BusUnavailable(f"{one.journal}: the journal file was closed"))

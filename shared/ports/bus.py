@@ -89,7 +89,8 @@ class Bus(Protocol):
         self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
     ) -> list[tuple[int, bytes]]:
         """Acknowledged records from `start` on, in order, until they have `limit_bytes` together,
-        the last one included, or there are no more; [] at the end.
+        the last one included, or there are no more; [] at the end. A store that commits all of a
+        process's appends in their order may return them ahead of that (docs/adr/0011).
 
         While this client has a watch open on the journal, [] may also mean "not arrived yet":
         its notify follows. Who must know the true end asks `bounds`. Raises CutAway,
