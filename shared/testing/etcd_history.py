@@ -7,11 +7,13 @@ the product.
 """
 
 import base64
+import http
 import http.client
 import json
 import socket
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -72,9 +74,11 @@ class EtcdHistory:
         trace: TracebackType | None,
     ) -> None:
         self._ending.set()
-        if self._socket is not None:
-            # Wakes the thread from its read.
-            self._socket.shutdown(socket.SHUT_RDWR)
+        watched = self._socket
+        if watched is not None:
+            # Wakes the thread from its read, unless etcd has ended it already.
+            with suppress(OSError):
+                watched.shutdown(socket.SHUT_RDWR)
         self._thread.join()
 
     def settle(self, timeout_s: float = 30.0) -> int:
@@ -111,7 +115,10 @@ class EtcdHistory:
         connection = http.client.HTTPConnection(*self._address, timeout=10)
         try:
             connection.request("POST", path, json.dumps(body))
-            return json.loads(connection.getresponse().read())
+            response = connection.getresponse()
+            answer = json.loads(response.read())
+            assert response.status == http.HTTPStatus.OK, f"etcd refused {path}: {answer}"
+            return answer
         finally:
             connection.close()
 
@@ -150,10 +157,17 @@ class EtcdHistory:
         try:
             connection.connect()
             self._socket = connection.sock
+            if self._ending.is_set():
+                # Too late to be woken.
+                return
             connection.request("POST", "/v3/watch", json.dumps({"create_request": wanted}))
             response = connection.getresponse()
             while line := response.readline():
-                self._take(json.loads(line)["result"])
+                answer = json.loads(line)
+                if "result" not in answer:
+                    # It cannot serve yet, as just after its start; the watch goes on from here.
+                    raise ConnectionError(f"etcd: {answer}")
+                self._take(answer["result"])
         finally:
             self._socket = None
             connection.close()
