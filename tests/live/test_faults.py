@@ -1,6 +1,7 @@
 """Servers that refuse, die and forget: every pod is bound once, and fits, all the same."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,33 @@ def restart_etcd(servers: KubeServers) -> None:
     servers.etcd.kill()
     servers.etcd.start()
     until("etcd is back", lambda: servers.api.get("/readyz").status == 200)
+
+
+def test_what_vanished_while_nobody_watched_is_noticed(
+    servers: KubeServers, kubeconfig: Path, tmp_path
+):
+    """Stopped, so that the server forgets what was missed: 410, then a list that lacks pods."""
+    api = servers.api
+    with run(kubeconfig, tmp_path) as muster:
+        # Pods that fill every node to the last core, so that their going must be noticed.
+        for name in nodes_of(api):
+            api.request("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0").ok()
+        for number in range(20):
+            api.create(PODS, pod(f"old-{number}", cpu="8")).ok()
+        until("all bound", lambda: all(nodes_of(api).values()))
+        muster.process.send_signal(signal.SIGSTOP)
+        for number in range(15):
+            api.request("DELETE", f"{PODS}/old-{number}?gracePeriodSeconds=0").ok()
+        for number in range(15):
+            api.create(PODS, pod(f"new-{number}", cpu="8")).ok()
+        servers.restart_api_server()
+        muster.process.send_signal(signal.SIGCONT)
+        until("all bound", lambda: all(nodes_of(api).values()))
+        assert over_full(api) == []
+        result = result_of(muster.stop())
+    assert result["pending"] == 0
+    done = bindings(servers)
+    assert len(done) == len(set(done)), "a pod was bound twice"
 
 
 def test_what_is_not_allowed_is_named(servers: KubeServers, kubeconfig: Path, tmp_path):

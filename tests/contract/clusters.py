@@ -1,0 +1,144 @@
+"""What may stand behind the port `Cluster`, each with the few things a test does to its world."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from shared.adapters.kube_client import KubeClient
+from shared.adapters.kube_cluster import KubeCluster
+from shared.adapters.kube_credentials import Credentials
+from shared.adapters.sim_cluster import SimCluster
+from shared.adapters.sim_cluster_client import SimClusterClient
+from shared.adapters.sim_cluster_server import SimClusterServer
+from shared.events.observed import PodsSeen
+from shared.model.objects import Node, PodSpec
+from shared.model.world import Arrival, World
+from shared.ports.cluster import Cluster
+from shared.testing.kube_credentials import write_kubeconfig
+from shared.testing.kube_objects import node, pod
+from shared.testing.kube_server import KubeServers
+from tests.unit.kube.fake_api import FakeApi
+
+NAMESPACE = "default"
+
+
+class Stage(Protocol):
+    """A cluster and its world."""
+
+    cluster: Cluster
+
+    async def node(self, name: str) -> None:
+        """A node appears."""
+        ...
+
+    async def pod(self, name: str) -> None:
+        """A pod of ours appears."""
+        ...
+
+    async def delete(self, name: str) -> None:
+        """A pod is gone at once."""
+        ...
+
+
+class SimStage:
+    """The simulated cluster, at hand or over a socket."""
+
+    def __init__(self, sim: SimCluster, cluster: Cluster) -> None:
+        self.sim, self.cluster = sim, cluster
+
+    async def node(self, name: str) -> None:
+        self.sim.set_node(Node(uid=f"uid-{name}", name=name, allocatable=(("cpu", 4000),)))
+
+    async def pod(self, name: str) -> None:
+        seen = PodsSeen(spec=PodSpec(), uids=f"uid-{name}", names=name, revisions=b"")
+        self.sim.create(Arrival(at_ms=0, pods=seen))
+
+    async def delete(self, name: str) -> None:
+        self.sim.delete([f"uid-{name}"])
+
+
+class FakeStage:
+    """The adapter for Kubernetes on the unit tests' server."""
+
+    def __init__(self, api: FakeApi, cluster: Cluster) -> None:
+        self.api, self.cluster = api, cluster
+
+    async def node(self, name: str) -> None:
+        self.api.put("nodes", name, status={"allocatable": {"cpu": "4"}})
+
+    async def pod(self, name: str) -> None:
+        self.api.pod(name)
+
+    async def delete(self, name: str) -> None:
+        self.api.delete("pods", name)
+
+
+class LiveStage:
+    """The same on a real API server. Every test has names of its own."""
+
+    def __init__(self, servers: KubeServers, cluster: KubeCluster) -> None:
+        self.cluster: Cluster = cluster
+        self._client = cluster.client
+
+    async def _send(self, method: str, path: str, body: dict[str, Any]) -> None:
+        response = await self._client.request(method, path, json.dumps(body).encode())
+        assert response.ok, response.message()
+
+    async def node(self, name: str) -> None:
+        await self._send("POST", "/api/v1/nodes", node(name, ready=True))
+
+    async def pod(self, name: str) -> None:
+        body = pod(name, schedulerName="muster")
+        await self._send("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", body)
+
+    async def delete(self, name: str) -> None:
+        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
+        await self._send("DELETE", path, {"gracePeriodSeconds": 0})
+
+
+@asynccontextmanager
+async def simulated(folder: Path) -> AsyncIterator[Stage]:
+    """In this process."""
+    sim = SimCluster(World(name="w", nodes=(), arrivals=()))
+    sim.start()
+    yield SimStage(sim, sim)
+    sim.stop()
+
+
+@asynccontextmanager
+async def served(folder: Path) -> AsyncIterator[Stage]:
+    """Over a socket."""
+    sim = SimCluster(World(name="w", nodes=(), arrivals=()))
+    sim.start()
+    server = SimClusterServer(sim)
+    client = SimClusterClient(await server.start(f"unix:{folder / 'socket'}"))
+    yield SimStage(sim, client)
+    await client.close()
+    await server.stop()
+    sim.stop()
+
+
+@asynccontextmanager
+async def fake(folder: Path) -> AsyncIterator[Stage]:
+    """The adapter for Kubernetes, without Kubernetes."""
+    api = FakeApi()
+    await api.start()
+    path = write_kubeconfig(folder / "kubeconfig", api.url, folder / "ca.crt", "t")
+    cluster = KubeCluster(KubeClient(Credentials(str(path))), ["muster"])
+    yield FakeStage(api, cluster)
+    await cluster.close()
+    await api.stop()
+
+
+@asynccontextmanager
+async def live(folder: Path) -> AsyncIterator[Stage]:
+    """The adapter for Kubernetes on Kubernetes."""
+    servers = KubeServers()
+    await asyncio.to_thread(servers.start)
+    cluster = KubeCluster(KubeClient(Credentials(str(servers.kubeconfig))), ["muster"])
+    yield LiveStage(servers, cluster)
+    await cluster.close()
+    await asyncio.to_thread(servers.stop)

@@ -1,0 +1,167 @@
+"""What binding and ingest rely on holds of every cluster behind the port."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from shared.events.base import Event
+from shared.events.observed import NodesSeen, PodsBoundSeen, PodsDeletedSeen, PodsSeen
+from shared.model.answers import Answer
+from shared.model.columns import split, unpack
+from shared.ports.cluster import BindRequest, Cluster, PodRef, Watched
+from tests.contract import clusters
+from tests.contract.clusters import NAMESPACE, Stage
+from tests.live.conftest import require_kube
+
+LIMIT_S = 20.0
+
+
+@pytest.fixture(
+    params=[
+        clusters.simulated,
+        clusters.served,
+        clusters.fake,
+        pytest.param(
+            clusters.live,
+            marks=[pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")],
+        ),
+    ],
+    ids=lambda make: make.__name__,
+)
+async def stage(request, tmp_path) -> AsyncIterator[Stage]:
+    if request.param is clusters.live:
+        require_kube()
+    async with request.param(tmp_path) as made:
+        yield made
+
+
+async def ref(cluster: Cluster, name: str) -> PodRef:
+    """A pod as a list shows it."""
+    for event in (await cluster.list_all("pods")).events:
+        if isinstance(event, PodsSeen) and name in split(event.names):
+            place = split(event.names).index(name)
+            revision = int(unpack(event.revisions)[place])
+            return PodRef(split(event.uids)[place], NAMESPACE, name, revision)
+    raise AssertionError(f"no pod {name}")
+
+
+def post(pod: PodRef, node: str = "node-a") -> BindRequest:
+    return BindRequest(pod.uid, NAMESPACE, pod.name, node, pod.revision)
+
+
+async def bound(cluster: Cluster, request: BindRequest) -> Answer:
+    (read,) = await cluster.bind([request])
+    return read.answer
+
+
+async def test_an_identity_that_stays(stage: Stage):
+    assert await stage.cluster.identity() == await stage.cluster.identity() != ""
+
+
+async def test_lists_show_what_there_is_and_how_new_it_is(stage: Stage):
+    await stage.node("node-a")
+    await stage.pod("pod-a")
+    nodes = await stage.cluster.list_all("nodes")
+    pods = await stage.cluster.list_all("pods")
+    assert pods.revision >= nodes.revision > 0
+    seen = [event for event in nodes.events if isinstance(event, NodesSeen)]
+    assert [node.name for event in seen for node in event.nodes] == ["node-a"]
+    pod = await ref(stage.cluster, "pod-a")
+    assert 0 < pod.revision <= pods.revision
+    for kind in ("budgets", "gangs"):
+        assert (await stage.cluster.list_all(kind)).revision >= nodes.revision
+
+
+async def test_a_watch_tells_what_came_after_the_list(stage: Stage):
+    await stage.node("node-a")
+    await stage.pod("before")
+    listed = await stage.cluster.list_all("pods")
+    told: list[Event] = []
+    watching = asyncio.create_task(follow(stage.cluster.watch(listed.revision), told))
+    await stage.pod("after")
+    await until(lambda: "after" in names(told))
+    pod = await ref(stage.cluster, "after")
+    assert await bound(stage.cluster, post(pod)) is Answer.DONE
+    await until(lambda: node_of(told, pod.uid) == "node-a")
+    await stage.delete("after")
+    await until(lambda: any(isinstance(e, PodsDeletedSeen) and pod.uid in e.uids for e in told))
+    assert "before" not in names(told)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+
+
+async def follow(stream: AsyncIterator[Watched], told: list[Event]) -> None:
+    async for watched in stream:
+        told.extend(watched.events)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        # Polled: what is told comes in another task.
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def names(told: list[Event]) -> list[str]:
+    return [name for e in told if isinstance(e, PodsSeen) for name in split(e.names)]
+
+
+def node_of(told: list[Event], uid: str) -> str:
+    """The node that the last event about a pod gives."""
+    found = ""
+    for event in told:
+        if isinstance(event, PodsSeen | PodsBoundSeen) and uid in split(event.uids) and event.nodes:
+            found = split(event.nodes)[split(event.uids).index(uid)]
+    return found
+
+
+async def test_a_bind_is_made_once_and_every_no_says_which(stage: Stage):
+    await stage.node("node-a")
+    await stage.pod("pod-a")
+    pod = await ref(stage.cluster, "pod-a")
+    other = PodRef("uid-of-another", NAMESPACE, "pod-a", pod.revision)
+    assert await bound(stage.cluster, post(other)) is Answer.GONE
+    assert await bound(stage.cluster, post(pod)) is Answer.DONE
+    assert await bound(stage.cluster, post(pod)) in (Answer.ASSIGNED, Answer.STALE)
+    (read,) = await stage.cluster.read([pod])
+    assert (read.answer, read.node) == (Answer.DONE, "node-a")
+    assert read.revision > pod.revision
+    await stage.delete("pod-a")
+    assert await bound(stage.cluster, post(pod)) is Answer.GONE
+    assert (await stage.cluster.read([pod]))[0].answer is Answer.GONE
+
+
+async def test_a_touch_fences_every_older_bind_however_often(stage: Stage):
+    await stage.node("node-a")
+    await stage.pod("pod-a")
+    pod = await ref(stage.cluster, "pod-a")
+    for _ in range(3):
+        (read,) = await stage.cluster.touch([pod], ["the same message"])
+        assert (read.answer, read.node) == (Answer.DONE, "")
+        assert read.revision > pod.revision
+        assert await bound(stage.cluster, post(pod)) is Answer.STALE
+        pod = PodRef(pod.uid, NAMESPACE, pod.name, read.revision)
+    assert await bound(stage.cluster, post(pod)) is Answer.DONE
+
+
+async def test_an_eviction_ends_a_pod_and_no_other_of_its_name(stage: Stage):
+    await stage.node("node-a")
+    await stage.pod("pod-a")
+    pod = await ref(stage.cluster, "pod-a")
+    other = PodRef("uid-of-another", NAMESPACE, "pod-a", pod.revision)
+    assert await stage.cluster.evict([other]) == [Answer.GONE]
+    assert (await stage.cluster.read([pod]))[0].answer is Answer.DONE
+    assert await stage.cluster.evict([pod]) == [Answer.DONE]
+    assert (await stage.cluster.read([pod]))[0].answer is Answer.GONE
+    assert await stage.cluster.evict([pod]) == [Answer.GONE]
+
+
+async def test_answers_come_in_the_order_of_asking(stage: Stage):
+    await stage.node("node-a")
+    for number in range(5):
+        await stage.pod(f"pod-{number}")
+    pods = [await ref(stage.cluster, f"pod-{number}") for number in range(5)]
+    await stage.delete("pod-2")
+    answers = [read.answer for read in await stage.cluster.bind([post(pod) for pod in pods])]
+    assert answers == [Answer.DONE, Answer.DONE, Answer.GONE, Answer.DONE, Answer.DONE]
