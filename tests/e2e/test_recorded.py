@@ -133,7 +133,7 @@ def test_a_changed_score_is_reported_with_the_story_of_a_pod(run, monkeypatch, c
     told = lines[lines.index("what the first one is about:") + 1 : -1]
     assert "ingest/0" in told[0]
     assert any("seen" in line for line in told[:2]), "the group first, if it has one"
-    assert "reserved" in told[-1]
+    assert "reserved" in told[-1] or "holds" in told[-1]
     position = found.split()[2].rstrip(":")
     assert f"placement/0 {position} " in told[-1]
 
