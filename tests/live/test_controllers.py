@@ -1,0 +1,66 @@
+"""Pods that controllers make and KWOK runs: a Deployment and a Job, from nothing to the end."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from shared.testing.kube_objects import deployment, job, node
+from shared.testing.kube_server import KubeServers
+from tests.live.conftest import NewCluster
+from tests.live.world import PODS, Running, nodes_of, over_full, until
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+REPLICAS = 1000
+
+
+@pytest.fixture(scope="module")
+def servers(new_cluster: NewCluster) -> KubeServers:
+    """Twenty nodes that KWOK plays the kubelets of."""
+    servers = new_cluster()
+    for number in range(20):
+        servers.api.create("/api/v1/nodes", node(f"node-{number:02}", cpu="16")).ok()
+    servers.start_controller_manager()
+    servers.start_kwok()
+    return servers
+
+
+@pytest.fixture
+def muster(servers: KubeServers, tmp_path) -> Iterator[Running]:
+    words = ["run", "--kubeconfig", str(servers.kubeconfig), "--run-dir", str(tmp_path / "run")]
+    with Running(words, tmp_path / "log") as running:
+        yield running
+        running.stop()
+
+
+def phases(servers: KubeServers, app: str) -> list[str]:
+    found: list[dict[str, Any]] = servers.api.items(f"{PODS}?labelSelector=app%3D{app}")
+    return [one["status"].get("phase", "") for one in found]
+
+
+def test_a_deployment_of_a_thousand_pods_runs(servers: KubeServers, muster: Running):
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    body = deployment("web", REPLICAS, cpu="50m", memory="32Mi", schedulerName="muster")
+    servers.api.create(path, body).ok()
+    until("all run", lambda: phases(servers, "web").count("Running") == REPLICAS, limit_s=120)
+    assert over_full(servers.api) == []
+    spread = list(nodes_of(servers.api).values())
+    counts = sorted(spread.count(name) for name in set(spread))
+    # Scores are whole percents, and a pod here is a third of one.
+    assert counts[-1] - counts[0] <= 8, "equal pods are spread evenly over equal nodes"
+    patch = {"spec": {"replicas": 10}}
+    servers.api.request("PATCH", f"{path}/web", patch).ok()
+    until("fewer run", lambda: len(phases(servers, "web")) == 10, limit_s=60)
+
+
+def test_a_job_completes_and_its_place_is_used_again(servers: KubeServers, muster: Running):
+    path = "/apis/batch/v1/namespaces/default/jobs"
+    # Each takes most of a node: the second job fits only once the first one's pods are done.
+    for name in ("first", "second"):
+        servers.api.create(path, job(name, 20, cpu="12", schedulerName="muster")).ok()
+    for name in ("first", "second"):
+        until(
+            f"{name} completes",
+            lambda name=name: phases(servers, name).count("Succeeded") == 20,  # type: ignore[misc]
+            limit_s=120,
+        )
