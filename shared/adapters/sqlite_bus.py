@@ -14,6 +14,7 @@ from collections.abc import Callable
 import cramjam
 
 from shared.adapters.bus_watches import Watches
+from shared.adapters.sqlite_bus_checkpoints import Checkpoints
 from shared.adapters.sqlite_bus_commits import Commits, Waiting
 from shared.adapters.sqlite_bus_file import SqliteFile, is_damage
 from shared.adapters.sqlite_bus_ring import Ring
@@ -79,6 +80,7 @@ class SqliteLog:
         self._journals: dict[JournalName, _Journal] = {}
         self._clients: list[SqliteBus] = []
         self._poll_handle: asyncio.TimerHandle | None = None
+        self._checkpoints = Checkpoints(self.file)
         self._commits = Commits(self._commit, ahead=exclusive)
         self._data_version = -1
         try:
@@ -106,6 +108,7 @@ class SqliteLog:
             client._watches.clear()
         self._clients.clear()
         self._commits.close()
+        self._checkpoints.close()
         self._stop_polling()
         self.file.close()
 
@@ -164,6 +167,8 @@ class SqliteLog:
                 if connection.execute(insert, (one.expected, size_bytes, stored)).rowcount == 1:
                     landed.append(one)
             connection.execute("COMMIT")
+            if self.file.exclusive:
+                self._checkpoints.wrote([len(one.payload) for one in appends])
         except sqlite3.Error as error:
             if connection.in_transaction:
                 connection.rollback()

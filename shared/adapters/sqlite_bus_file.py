@@ -26,7 +26,7 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 class SqliteFile:
-    """One connection, used from one thread.
+    """One connection, used from one thread; `another` for whoever works beside it.
 
     `exclusive` keeps every other writer out; otherwise several processes may write. `readonly`
     takes no lock and changes nothing, so a run can be looked at while it goes on.
@@ -91,18 +91,30 @@ class SqliteFile:
                 f"{self.path}: in use by another process; stop it, or choose another file"
             ) from None
 
+    def another(self) -> sqlite3.Connection:
+        """One more connection, for any one thread."""
+        return self._open_connection("rw")
+
     def _connect(self, mode: str) -> None:
+        self._connection = self._open_connection(mode)
+        if mode != "ro":
+            # Alone in the file its bus sees to it, beside the loop.
+            pages = 0 if self.exclusive else CHECKPOINT_PAGES
+            self.execute(f"PRAGMA wal_autocheckpoint={pages}")
+
+    def _open_connection(self, mode: str) -> sqlite3.Connection:
         with self.errors():
-            self._connection = sqlite3.connect(
+            connection = sqlite3.connect(
                 f"{self.path.absolute().as_uri()}?mode={mode}",
                 uri=True,
                 isolation_level=None,
                 timeout=BUSY_TIMEOUT_MS / 1_000,
                 cached_statements=_CACHED_STATEMENTS,
+                check_same_thread=False,
             )
-        if mode != "ro":
-            self.execute("PRAGMA synchronous=FULL")
-            self.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+            if mode != "ro":
+                connection.execute("PRAGMA synchronous=FULL")
+            return connection
 
     def _check_header(self) -> None:
         """SQLite takes an empty file for a new database; for us it is a torn one."""

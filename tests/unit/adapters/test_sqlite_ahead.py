@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.adapters import sqlite_bus_checkpoints
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.ports.bus import BusCorrupt, JournalName
 
@@ -73,3 +74,19 @@ async def test_after_a_commit_that_failed_nothing_is_written_ever_again(path: Pa
     log.close()
     for journal in (CAUSE, EFFECT):
         assert await committed(path, journal) == [(0, b"first")]
+
+
+async def test_the_wal_is_copied_back_beside_the_loop_and_begun_anew(path: Path, monkeypatch):
+    monkeypatch.setattr(sqlite_bus_checkpoints, "PAGES", 50)
+    log = SqliteLog(path, exclusive=True)
+    bus = SqliteBus(log)
+    payload = bytes(8_000)
+    for position in range(500):
+        await bus.append(CAUSE, position, payload)
+        await asyncio.sleep(0.0005)
+    wal = f"{path}-wal"
+    assert os.stat(wal).st_size < 500 * len(payload) / 4
+    assert os.stat(path).st_size > 100 * len(payload)
+    log.close()
+    assert wal not in os.listdir(path.parent)
+    assert len(await committed(path, CAUSE)) == 500
