@@ -88,5 +88,5 @@ async def test_the_wal_is_copied_back_beside_the_loop_and_begun_anew(path: Path,
     assert os.stat(wal).st_size < 500 * len(payload) / 4
     assert os.stat(path).st_size > 100 * len(payload)
     log.close()
-    assert wal not in os.listdir(path.parent)
+    assert os.listdir(path.parent).count("bus.db-wal") == 0
     assert len(await committed(path, CAUSE)) == 500
