@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from muster.commands.run import loop_factory
-from muster.faults import UsageFault
+from muster.faults import Fault, UsageFault
 from muster.kube_address import kube_cluster, kube_config, open_kube
 from muster.live import LiveRunner, Standing, line_of, result_of
 from muster.live_display import LiveDisplay
@@ -20,7 +20,9 @@ from services.ingest.core import WrongCluster
 from shared.adapters.memory_bus import MemoryBus, MemoryLog
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.machine.reset import EpochBus, EpochStore, epochs
 from shared.machine.snapshots import SnapshotPolicy
+from shared.ports.bus import Bus
 
 SNAPSHOT_MS = 30_000
 DEFAULT_FOLDER = Path("runs/live")
@@ -62,6 +64,9 @@ def run_live(options: LiveOptions, output: str) -> None:
 
     async def go() -> Standing:
         await open_kube(cluster)
+        epoch = await _epoch(client(""))
+        mesh.epoch, mesh.store = epoch, EpochStore(mesh.store, epoch)
+        mesh.bus_of = lambda journal: EpochBus(client(journal), epoch)
         with LiveDisplay(console, quiet=output == "json") as display:
             return await LiveRunner(cluster, mesh, display.show).run()
 
@@ -89,6 +94,14 @@ def _prepare(folder: Path, options: LiveOptions) -> None:
     except OSError as error:
         raise UsageFault(f"--run-dir {folder}: {error.strerror}") from error
     write_json(folder / META, meta)
+
+
+async def _epoch(bus: Bus) -> int:
+    """The epoch in force: resets begin new ones. Raises Fault while one is half done."""
+    known = await epochs(bus)
+    if known and not known[-1].is_open:
+        raise Fault("a reset was not finished: run 'muster reset' again")
+    return known[-1].number if known else 1
 
 
 def _sum_up(standing: Standing, folder: Path, output: str) -> None:

@@ -101,3 +101,20 @@ def test_pods_deleted_while_they_are_bound_leave_nothing_behind(servers: KubeSer
         until("the rest bound", lambda: all(nodes_of(api).values()) and len(nodes_of(api)) == 100)
         result = result_of(muster.stop())
     assert result["pending"] == 0
+
+
+def test_after_a_reset_it_begins_anew(servers: KubeServers, tmp_path):
+    """The journals are empty then, and the world is listed as it is."""
+    api = servers.api
+    api.create(PODS, pod("before")).ok()
+    with run(servers, tmp_path) as muster:
+        until("bound", lambda: all(nodes_of(api).values()))
+        muster.stop()
+    api.create(PODS, pod("between")).ok()
+    bus = f"sqlite:{tmp_path / 'run' / 'journals.db'}"
+    words = ["reset", "--bus", bus, "--kubeconfig", str(servers.kubeconfig), "--reason", "a test"]
+    with Running(words, tmp_path / "log-of-reset") as reset:
+        assert reset.process.wait(timeout=60) == 0, reset.said()
+    with run(servers, tmp_path) as muster:
+        until("bound", lambda: all(nodes_of(api).values()))
+        assert result_of(muster.stop())["bound"] == 1
