@@ -9,8 +9,12 @@ from collections import deque
 
 WIDTH_FIRST, WIDTH_MIN, WIDTH_MAX = 16.0, 1.0, 192.0
 DECREASE = 0.7
-SLOW_S = 0.25
-"""An answer that takes longer means that requests queue up in the server and not here."""
+SLOW_S, SLOW_TIMES = 0.25, 4.0
+"""An answer that takes longer, and so many times as long as the best, means that requests queue up
+in the server and not here. Far away every answer takes long, which means nothing.
+"""
+FORGET = 0.001
+"""How fast the best is forgotten, for each answer."""
 REST_S = 0.1
 """Busy answers to requests that were sent together count once."""
 CROWDED_S = 1.0
@@ -24,6 +28,7 @@ class Lane:
         self.width = WIDTH_FIRST
         self.out = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._best_s = float("inf")
         self._narrowed_s = self._busy_s = float("-inf")
 
     @property
@@ -53,7 +58,11 @@ class Lane:
 
     def went_well(self, took_s: float) -> None:
         """An answer; a slow one narrows the lane."""
-        if took_s > SLOW_S:
+        if took_s < self._best_s:
+            self._best_s = took_s
+        else:
+            self._best_s += (took_s - self._best_s) * FORGET
+        if took_s > max(SLOW_S, SLOW_TIMES * self._best_s):
             self._narrow()
         elif self.out >= int(self.width) - 1 and self.width < WIDTH_MAX:
             self.width += 1.0 / self.width
