@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     # Kafka's client takes half a second to import, which only those who use it should pay.
     from shared.adapters.kafka_bus_settings import KafkaSettings
 
-GATHER_MS = {"permit": 20, "preemption": 20}
+GATHER_MS = {"permit": 40, "preemption": 40}
 """Of services that follow every pod and decide about few; the others wait as the settings say."""
+KAFKA_PACE_MS = 12
 EXAMPLES = "kafka://HOST:PORT[,HOST:PORT][/PREFIX][?setting=value&...] or sqlite:FILE"
 
 
@@ -51,8 +52,10 @@ class BusAddress:
 
     @property
     def pace_ms(self) -> int:
-        """How far apart turns should begin: a record over Kafka costs every reader a fetch."""
-        return self.kafka.gather_ms if self.kafka is not None else 0
+        """How far apart ingest's turns should begin: a record over Kafka costs every reader a
+        fetch, and the processor is the limit long before the network is.
+        """
+        return KAFKA_PACE_MS if self.kafka is not None else 0
 
     def clients(self, partitions: Mapping[str, int]) -> Clients:
         """How to open clients; `partitions` are the topics that Kafka has to have."""

@@ -47,12 +47,22 @@ ALERT = ("permit", "preemption")
 """They answer at once while a gate or an eviction is under way: others wait for the outcome."""
 
 
+BEHIND = {"queueing": 3, "placement": 6, "permit": 9, "preemption": 9, "binding": 9}
+"""Turns of the loop: an append is read two turns later, so a pod goes through all services of a
+process in one round, before the commit that they share.
+"""
+
+
 def rhythm(core: Core[Any], pace_ms: int = 0) -> Rhythm:
-    """When the owner of a core takes its turns."""
+    """When the owner of a core takes its turns. Pace is set where pods come in: the others follow
+    it, and what they do then is not held up at every hop.
+    """
     service = service_of(core.journal)
     by_service = LINGER_MS.get(service, {})
     linger_ms = {name: by_service.get(service_of(name), 0) for name in core.sources}
-    return Rhythm(pace_ms, linger_ms, service in ALERT)
+    return Rhythm(
+        pace_ms if service == "ingest" else 0, linger_ms, service in ALERT, BEHIND.get(service, 0)
+    )
 
 
 GC_THRESHOLDS = (2_000, 10, 1_000)

@@ -37,7 +37,7 @@ class KafkaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     connect_timeout_ms: int = 10_000
     request_timeout_ms: int = 10_000
     append_timeout_ms: int = 10_000
-    gather_ms: int = 5
+    gather_ms: int = 1
 
     def topic(self, service: str) -> str:
         """The topic of a service's journals; the partition is the service's partition."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from shared.ports.bus import BusUnavailable, JournalName
 
-QUIET_TURNS = 3
+QUIET_TURNS = 4
 """Turns of the loop without another append, after which nobody is on the way to one: from an append
 to that of its reader it takes two.
 """

@@ -136,12 +136,14 @@ class Host:
 class Rhythm:
     """When turns are taken: they begin at least `pace_ms` apart, and the news of a source waits up
     to `linger_ms[source]` for a turn that something else causes; if `is_alert`, not while the core
-    has a timer running.
+    has a timer running. Before it goes on from one turn to the next an owner lets the loop turn
+    `behind` times: those before it in the flow have theirs first.
     """
 
     pace_ms: int = 0
     linger_ms: Mapping[str, int] = field(default_factory=dict)
     is_alert: bool = False
+    behind: int = 0
 
 
 @dataclass
@@ -299,12 +301,14 @@ class Owner(Generic[S]):
         wait_ms = self._appended_ms + HEARTBEAT_MS - self._now_ms()
         if due_ms is not None:
             wait_ms = min(wait_ms, due_ms - self._now_ms())
-        if wait_ms <= 0 or self._wake.is_set():
-            await asyncio.sleep(0)
-        else:
+        rested = wait_ms > 0 and not self._wake.is_set()
+        if rested:
             timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._wake.set)
             await self._wake.wait()
             timer.cancel()
+        if not (rested and any(self._fresh)):
+            for _ in range(1 + self._rhythm.behind):
+                await asyncio.sleep(0)
         self._wake.clear()
         if self._lingering is not None:
             self._lingering.cancel()
