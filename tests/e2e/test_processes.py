@@ -40,7 +40,7 @@ IN_FLIGHT_MIN = 100
 STOPPED_S = 15
 DOUBLED_S = 10
 SETTLE_S = 120
-LATENCY = "cluster.latency_ms=250"
+LATENCY = "cluster.latency_ms=600"
 ZOMBIE = ("-m", "tests.e2e.zombie_serve")
 
 
@@ -97,7 +97,7 @@ async def test_three_shards_bind_a_flood_end_cleanly_and_replay_from_the_broker(
 
 
 async def test_every_service_is_killed_five_times(broker, tmp_path):
-    async with Trial(tmp_path / "killed", broker.bootstrap, openb(5), settings=[LATENCY]) as trial:
+    async with Trial(tmp_path / "killed", broker.bootstrap, openb(7), settings=[LATENCY]) as trial:
         for number in range(2 * ROUNDS):
             await many_in_flight(trial)
             three = [all_journals(1)[(number + 2 * place) % 6] for place in range(3)]
