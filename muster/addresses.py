@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from muster.faults import UsageFault
+from muster.rhythm import KAFKA_GATHER_MS, KAFKA_PACE_MS
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.model.ids import service_of
 from shared.ports.bus import Bus
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     # Kafka's client takes half a second to import, which only those who use it should pay.
     from shared.adapters.kafka_bus_settings import KafkaSettings
 
-GATHER_MS = {"permit": 40, "preemption": 40}
-"""Of services that follow every pod and decide about few; the others wait as the settings say."""
-KAFKA_PACE_MS = 12
 EXAMPLES = "kafka://HOST:PORT[,HOST:PORT][/PREFIX][?setting=value&...] or sqlite:FILE"
 
 
@@ -52,9 +50,7 @@ class BusAddress:
 
     @property
     def pace_ms(self) -> int:
-        """How far apart ingest's turns should begin: a record over Kafka costs every reader a
-        fetch, and the processor is the limit long before the network is.
-        """
+        """How far apart ingest's turns should begin."""
         return KAFKA_PACE_MS if self.kafka is not None else 0
 
     def clients(self, partitions: Mapping[str, int]) -> Clients:
@@ -72,7 +68,7 @@ class BusAddress:
         from shared.adapters.kafka_bus import KafkaBus
 
         async def kafka_client(name: str) -> Bus:
-            gather_ms = max(settings.gather_ms, GATHER_MS.get(service_of(name), 0))
+            gather_ms = max(settings.gather_ms, KAFKA_GATHER_MS.get(service_of(name), 0))
             own = msgspec.structs.replace(settings, gather_ms=gather_ms)
             bus = KafkaBus(own, partitions, client_id=f"muster-{name.replace('/', '-')}")
             await bus.start()

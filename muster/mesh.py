@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from muster.rhythm import GC_THRESHOLDS, rhythm
 from services.binding.core import BindingCore
 from services.binding.service import BindingShell
 from services.ingest.core import IngestCore
@@ -23,52 +24,12 @@ from services.preemption.core import PreemptionCore
 from services.queueing.core import QueueingCore
 from shared.machine.core import Core
 from shared.machine.member import Member
-from shared.machine.runtime import Host, Owner, QuietShell, Rhythm, Shell
+from shared.machine.runtime import Host, Owner, QuietShell, Shell
 from shared.machine.snapshots import SnapshotPolicy
-from shared.model.ids import placement, service_of
+from shared.model.ids import placement
 from shared.ports.bus import Bus, JournalName
 from shared.ports.cluster import Cluster
 from shared.ports.snapshots import SnapshotStore
-
-SOON, LATER = 5, 20
-LINGER_MS: dict[str, dict[str, int]] = {
-    "queueing": {"binding": SOON},
-    "placement": {"ingest": SOON, "binding": SOON},
-    "permit": {"ingest": LATER, "queueing": SOON, "placement": SOON, "binding": LATER},
-    "preemption": {"ingest": LATER, "queueing": SOON, "placement": SOON, "binding": LATER},
-    "binding": {"ingest": SOON, "queueing": SOON},
-}
-"""By service and source: milliseconds that news may wait for company. What moves a pod on its way
-never waits; what a service only follows does, for a turn per fact costs more than the fact.
-"""
-
-
-ALERT = ("permit", "preemption")
-"""They answer at once while a gate or an eviction is under way: others wait for the outcome."""
-
-
-BEHIND = {"queueing": 3, "placement": 6, "permit": 9, "preemption": 9, "binding": 9}
-"""Turns of the loop: an append is read two turns later, so a pod goes through all services of a
-process in one round, before the commit that they share.
-"""
-
-
-def rhythm(core: Core[Any], pace_ms: int = 0) -> Rhythm:
-    """When the owner of a core takes its turns. Pace is set where pods come in: the others follow
-    it, and what they do then is not held up at every hop.
-    """
-    service = service_of(core.journal)
-    by_service = LINGER_MS.get(service, {})
-    linger_ms = {name: by_service.get(service_of(name), 0) for name in core.sources}
-    return Rhythm(
-        pace_ms if service == "ingest" else 0, linger_ms, service in ALERT, BEHIND.get(service, 0)
-    )
-
-
-GC_THRESHOLDS = (2_000, 10, 1_000)
-"""Full collections go through the whole state and hold the loop up for tens of milliseconds; what
-the services leave behind in cycles (failed requests, mostly) is young when it dies.
-"""
 
 
 class WallClock:

@@ -1,0 +1,60 @@
+"""When services take their turns, and the collector its: what latency and idle work depend on.
+
+It decides nothing about pods; a mesh with other numbers decides the same, sooner or later.
+"""
+
+from typing import Any
+
+from shared.machine.core import Core
+from shared.machine.runtime import Rhythm
+from shared.model.ids import service_of
+
+SOON, LATER = 5, 20
+LINGER_MS: dict[str, dict[str, int]] = {
+    "queueing": {"binding": SOON},
+    "placement": {"ingest": SOON, "binding": SOON},
+    "permit": {"ingest": LATER, "queueing": SOON, "placement": SOON, "binding": LATER},
+    "preemption": {"ingest": LATER, "queueing": SOON, "placement": SOON, "binding": LATER},
+    "binding": {"ingest": SOON, "queueing": SOON},
+}
+"""By service and source: milliseconds that news may wait for company. What moves a pod on its way
+never waits; what a service only follows does, for a turn per fact costs more than the fact.
+"""
+
+ALERT = ("permit", "preemption")
+"""They answer at once while a gate or an eviction is under way: others wait for the outcome."""
+
+PACED = "ingest"
+"""Pace is set where pods come in: the others follow it, and hold nothing up at every hop."""
+
+KAFKA_PACE_MS = 12
+"""How far apart ingest's turns begin over Kafka, where a record costs each of its readers a fetch:
+the processor is the limit long before the network is.
+"""
+
+KAFKA_GATHER_MS = {"permit": 40, "preemption": 40}
+"""The pause between fetches of services that follow every pod and decide about few; the others'
+is as the settings say.
+"""
+
+BEHIND = {"queueing": 3, "placement": 6, "permit": 9, "preemption": 9, "binding": 9}
+"""Turns of the loop: an append is read two turns later, so a pod goes through all services of a
+process in one round, before the commit that they share.
+"""
+
+GC_THRESHOLDS = (2_000, 10, 1_000)
+"""Full collections go through the whole state and hold the loop up for tens of milliseconds; what
+the services leave behind in cycles (failed requests, mostly) is young when it dies.
+"""
+
+
+def rhythm(core: Core[Any], pace_ms: int = 0) -> Rhythm:
+    """When the owner of a core takes its turns."""
+    service = service_of(core.journal)
+    by_service = LINGER_MS.get(service, {})
+    return Rhythm(
+        pace_ms=pace_ms if service == PACED else 0,
+        linger_ms={name: by_service.get(service_of(name), 0) for name in core.sources},
+        is_alert=service in ALERT,
+        behind=BEHIND.get(service, 0),
+    )
