@@ -5,7 +5,7 @@ import pytest
 from shared.testing.kube_objects import node
 from shared.testing.kube_server import KubeServers
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, Running, nodes_of, over_full, pod, result_of, until
+from tests.live.world import PODS, muster_run, nodes_of, over_full, pod, result_of, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 NODES, CORES = 10, 8
@@ -23,8 +23,7 @@ def servers(new_cluster: NewCluster) -> KubeServers:
 
 def test_what_the_other_binds_takes_room_and_what_it_frees_is_used(servers: KubeServers, tmp_path):
     api = servers.api
-    words = ["run", "--kubeconfig", str(servers.kubeconfig), "--run-dir", str(tmp_path / "run")]
-    with Running([*words, "-o", "json"], tmp_path / "log") as muster:
+    with muster_run(servers.kubeconfig, tmp_path, "-o", "json") as muster:
         for number in range(200):
             api.create(PODS, pod(f"ours-{number}", cpu="100m")).ok()
             theirs = pod(f"theirs-{number}", cpu="100m", scheduler="default-scheduler")

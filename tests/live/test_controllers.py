@@ -8,7 +8,7 @@ import pytest
 from shared.testing.kube_objects import deployment, job, node
 from shared.testing.kube_server import KubeServers
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, Running, nodes_of, over_full, until
+from tests.live.world import PODS, Running, muster_run, nodes_of, over_full, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 REPLICAS = 1000
@@ -27,8 +27,7 @@ def servers(new_cluster: NewCluster) -> KubeServers:
 
 @pytest.fixture
 def muster(servers: KubeServers, tmp_path) -> Iterator[Running]:
-    words = ["run", "--kubeconfig", str(servers.kubeconfig), "--run-dir", str(tmp_path / "run")]
-    with Running(words, tmp_path / "log") as running:
+    with muster_run(servers.kubeconfig, tmp_path) as running:
         yield running
         running.stop()
 

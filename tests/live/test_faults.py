@@ -15,6 +15,7 @@ from tests.live.world import (
     ROOT,
     Running,
     create_nodes,
+    muster_run,
     nodes_of,
     over_full,
     pod,
@@ -46,8 +47,7 @@ def kubeconfig(servers: KubeServers, tmp_path) -> Path:
 
 
 def run(kubeconfig: Path, tmp_path: Path) -> Running:
-    words = ["run", "--kubeconfig", str(kubeconfig), "--run-dir", str(tmp_path / "run")]
-    return Running([*words, "-o", "json"], tmp_path / "log")
+    return muster_run(kubeconfig, tmp_path, "-o", "json")
 
 
 def refusals(servers: KubeServers) -> int:

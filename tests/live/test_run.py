@@ -1,5 +1,7 @@
 """`muster run --kubeconfig` against a real API server: every pod bound once, no node over-full."""
 
+from pathlib import Path
+
 import pytest
 
 from shared.testing.kube_server import KubeServers
@@ -7,6 +9,7 @@ from tests.live.world import (
     PODS,
     Running,
     create_nodes,
+    muster_run,
     nodes_of,
     over_full,
     pod,
@@ -31,9 +34,8 @@ def servers(cluster: KubeServers):
     delete_all(cluster)
 
 
-def run(servers: KubeServers, tmp_path, *more: str) -> Running:
-    arguments = ["run", "--kubeconfig", str(servers.kubeconfig), "--run-dir", str(tmp_path / "run")]
-    return Running([*arguments, "-o", "json", *more], tmp_path / "log")
+def run(servers: KubeServers, tmp_path: Path) -> Running:
+    return muster_run(servers.kubeconfig, tmp_path, "-o", "json")
 
 
 def test_a_thousand_pods_are_bound_once_and_fit(servers: KubeServers, tmp_path):

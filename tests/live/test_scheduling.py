@@ -8,7 +8,16 @@ import pytest
 
 from shared.testing.kube_server import KubeServers
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, Running, create_nodes, nodes_of, over_full, pod, until
+from tests.live.world import (
+    PODS,
+    Running,
+    create_nodes,
+    muster_run,
+    nodes_of,
+    over_full,
+    pod,
+    until,
+)
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -30,8 +39,7 @@ def servers(new_cluster: NewCluster) -> KubeServers:
 
 @pytest.fixture
 def muster(servers: KubeServers, tmp_path) -> Iterator[Running]:
-    arguments = ["run", "--kubeconfig", str(servers.kubeconfig), "--run-dir", str(tmp_path / "run")]
-    with Running(arguments, tmp_path / "log") as running:
+    with muster_run(servers.kubeconfig, tmp_path) as running:
         yield running
         running.stop()
     for name in nodes_of(servers.api):

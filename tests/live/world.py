@@ -133,6 +133,12 @@ class Running:
         return self.log.read_text(encoding="utf-8")
 
 
+def muster_run(kubeconfig: Path, folder: Path, *more: str) -> Running:
+    """`muster run` on a cluster; its run directory and log lie in the folder."""
+    words = ["run", "--kubeconfig", str(kubeconfig), "--run-dir", str(folder / "run"), *more]
+    return Running(words, folder / "log")
+
+
 def result_of(out: str) -> dict[str, Any]:
     """The last line of `-o json`."""
     found = json.loads(out.strip().splitlines()[-1])
