@@ -27,11 +27,14 @@ _RETRY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One key's new value at a revision; None when it was deleted."""
+    """One key's new value at a revision; None when it was deleted. `time_s` is when we heard of
+    it, in seconds since 1970; 0 for what was there before.
+    """
 
     revision: int
     key: str
     value: Any
+    time_s: float = 0.0
 
 
 class EtcdHistory:
@@ -174,7 +177,8 @@ class EtcdHistory:
 
     def _take(self, result: dict[str, Any]) -> None:
         assert not result.get("canceled"), f"etcd ended the watch: {result}"
-        changes = [_change(event) for event in result.get("events", ())]
+        now_s = time.time()
+        changes = [_change(event, now_s) for event in result.get("events", ())]
         if not changes:
             return
         with self._progress:
@@ -187,12 +191,12 @@ class EtcdHistory:
             self._progress.notify_all()
 
 
-def _change(event: dict[str, Any]) -> Change:
+def _change(event: dict[str, Any], time_s: float = 0.0) -> Change:
     stored = event["kv"]
     key = base64.b64decode(stored["key"]).decode(errors="replace")
     deleted = event.get("type") == "DELETE"
     value = None if deleted else _decoded(base64.b64decode(stored.get("value", "")))
-    return Change(int(stored["mod_revision"]), key, value)
+    return Change(int(stored["mod_revision"]), key, value, time_s)
 
 
 def _decoded(raw: bytes) -> Any:

@@ -1,0 +1,202 @@
+"""The rules: every pod of ours bound once, or waiting for a reason that is true and fresh; no node
+over-filled by what its decision could know. Races with others are listed, not judged.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.live.checker.audit import Post, posts
+from tests.live.checker.books import Decision, keep
+from tests.live.checker.fits import Amounts, requests
+from tests.live.checker.journals import Journals
+from tests.live.checker.waiting import waits
+from tests.live.checker.world import NODES, PODS, Change, World
+
+CREATED = 201
+
+
+@dataclass(frozen=True)
+class Race:
+    """A bind of ours that found less room than its decision knew of. `missed` are the pods that it
+    had not been told of, `stale_s` for how long the oldest of them had been there when we decided:
+    0 when it came later, while our bind was on its way.
+    """
+
+    revision: int
+    pod: str
+    node: str
+    resources: tuple[str, ...]
+    missed: tuple[str, ...]
+    stale_s: float
+
+
+@dataclass
+class Verdict:
+    """`problems` is empty when all is well. `told_after_s` is how long after each foreign bind our
+    shard had been told of it.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    races: list[Race] = field(default_factory=list)
+    told_after_s: list[float] = field(default_factory=list)
+    bound: int = 0
+    waiting: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """All that is looked at. `changes` begin with what there was; what is up to `since` is no
+    concern of ours, though it is there.
+    """
+
+    changes: Sequence[Change]
+    audit: Iterable[Mapping[str, Any]]
+    journals: Journals
+    now_s: float
+    since: int = 0
+    schedulers: frozenset[str] = frozenset({"muster"})
+
+
+@dataclass
+class _Life:
+    """One pod of ours, by uid."""
+
+    name: str
+    node: str = ""
+    # The revision of its bind; None when that was before our time.
+    bound_at: int | None = None
+
+
+def check(evidence: Evidence) -> Verdict:
+    """Judge one run."""
+    return _Case(evidence).judge()
+
+
+class _Case:
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self.verdict = Verdict()
+        self.blame = self.verdict.problems.append
+        self.posts = posts(evidence.audit)
+        self.lives: dict[str, _Life] = {}
+        # When each node was last changed.
+        self.node_s: dict[str, float] = {}
+        self.asked: dict[str, Amounts] = {}
+        for change in evidence.changes:
+            if change.key.startswith(PODS) and change.value is not None:
+                self.asked[change.value["metadata"]["uid"]] = requests(change.value)
+        self.books = keep(evidence.journals, self.asked)
+        self.decisions: dict[str, list[Decision]] = {}
+        for books in self.books:
+            for decision in books.decisions:
+                self.decisions.setdefault(decision.uid, []).append(decision)
+
+    def judge(self) -> Verdict:
+        world = self._walk()
+        self._binds()
+        for books in self.books:
+            self.verdict.problems += books.problems
+        self._told()
+        self._rest(world)
+        return self.verdict
+
+    def _rest(self, world: World) -> None:
+        """Whoever has no node waits, and says why."""
+        waiting = {
+            key: pod
+            for key, pod in world.pods.items()
+            if self._ours(pod)
+            and not pod["spec"].get("nodeName")
+            and not pod["spec"].get("schedulingGates")
+            and not pod["metadata"].get("deletionTimestamp")
+        }
+        self.verdict.waiting = len(waiting)
+        evidence = self.evidence
+        self.verdict.problems += waits(evidence.changes, world, waiting, evidence.now_s)
+
+    def _ours(self, pod: Mapping[str, Any]) -> bool:
+        return pod["spec"].get("schedulerName") in self.evidence.schedulers
+
+    # ------------------------------------------------------------------------- etcd's history
+
+    def _walk(self) -> World:
+        """Every change: binds are made once, and what they do to their nodes."""
+        world = World()
+        for change in self.evidence.changes:
+            before = world.pods.get(change.key)
+            world.apply(change)
+            if change.key.startswith(NODES):
+                self.node_s[change.key.removeprefix(NODES)] = change.time_s
+            if change.key.startswith(PODS) and change.value is not None:
+                self._seen(world, change, before)
+        return world
+
+    def _seen(self, world: World, change: Change, before: Mapping[str, Any] | None) -> None:
+        pod = change.value
+        uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
+        was = ""
+        if before is not None and before["metadata"]["uid"] == uid:
+            was = before["spec"].get("nodeName", "")
+        if was and node != was:
+            self.blame(f"{change.key} ({uid}) moved from {was} to {node or 'no node'}")
+        if not self._ours(pod):
+            return
+        life = self.lives.setdefault(uid, _Life(change.key.removeprefix(PODS)))
+        life.node = node
+        if node and not was and change.revision > self.evidence.since:
+            life.bound_at = change.revision
+            self.verdict.bound += 1
+            self._race(world, change, uid, node)
+
+    def _race(self, world: World, change: Change, uid: str, node: str) -> None:
+        decided = [one for one in self.decisions.get(uid, ()) if one.node == node]
+        over = world.over(node) if node in world.nodes else ["the node itself"]
+        if not decided or not over:
+            return
+        last = decided[-1]
+        there = {pod["metadata"]["uid"]: pod for pod in world.on.get(node, {}).values()}
+        missed = [other for other in there if other not in last.known and other != uid]
+        # Without such a pod it is the node itself that changed.
+        since_s = [self._bound_s(other) for other in missed] or [self.node_s[node]]
+        stale_s = max([0.0, *(last.time_s - one for one in since_s if one)])
+        names = tuple(sorted(there[other]["metadata"]["name"] for other in missed))
+        name = change.key.removeprefix(PODS)
+        self.verdict.races.append(Race(change.revision, name, node, tuple(over), names, stale_s))
+
+    def _bound_s(self, uid: str) -> float:
+        """When the server had bound this pod; 0 when it did not tell."""
+        found = [one.time_s for one in self.posts if one.uid == uid and one.code == CREATED]
+        return found[0] if found else 0.0
+
+    # ------------------------------------------------------------------------------ audit log
+
+    def _binds(self) -> None:
+        done = [one for one in self.posts if one.ours and one.code == CREATED]
+        for uid, count in Counter(one.uid for one in done).items():
+            if not uid:
+                self.blame(f"{count} binds without the uid of their pods")
+            elif count > 1:
+                self.blame(f"pod {uid} was bound {count} times")
+        for one in done:
+            self._one_bind(one)
+
+    def _one_bind(self, one: Post) -> None:
+        life = self.lives.get(one.uid)
+        if life is None:
+            # Made and gone again before the history began.
+            return
+        if life.node != one.node:
+            self.blame(f"{one.pod} ({one.uid}) was bound to {one.node} and is on {life.node!r}")
+        if life.bound_at is None or not self.evidence.journals:
+            return
+        if not any(decision.node == one.node for decision in self.decisions.get(one.uid, ())):
+            self.blame(f"{one.pod} ({one.uid}) was bound to {one.node}: nobody decided that")
+
+    def _told(self) -> None:
+        for one in self.posts:
+            if one.ours or one.code != CREATED or one.uid in self.lives:
+                continue
+            told = [books.told_s[one.uid] for books in self.books if one.uid in books.told_s]
+            self.verdict.told_after_s += [min(told) - one.time_s] if told else []

@@ -1,0 +1,86 @@
+"""The journals as they lie in the file or on the bus, read by their documented format alone.
+
+A record is two bytes of format, four of crc32, and msgpack; a record that was written under
+another term than the one in force at its place does not count (ARCHITECTURE.md).
+"""
+
+import sqlite3
+import struct
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cramjam
+import msgspec
+
+Event = dict[str, Any]
+
+
+@dataclass
+class Entry:
+    """One record that counts. `consumed` are (journal, start, stop)."""
+
+    position: int
+    time_s: float
+    consumed: list[tuple[str, int, int]]
+    events: list[Event] = field(default_factory=list)
+
+    def of(self, *kinds: str) -> list[Event]:
+        """Its events of these kinds, in order."""
+        return [event for event in self.events if event["type"] in kinds]
+
+
+Journals = dict[str, list[Entry]]
+
+
+def column(packed: bytes) -> tuple[int, ...]:
+    """A packed column of int64."""
+    return struct.unpack(f"<{len(packed) // 8}q", packed)
+
+
+def entries(payloads: Iterable[tuple[int, bytes]]) -> list[Entry]:
+    """The records that count."""
+    found: list[Entry] = []
+    term = -1
+    for position, payload in payloads:
+        body = payload[6:]
+        assert zlib.crc32(body) == int.from_bytes(payload[2:6], "little"), position
+        record = msgspec.msgpack.decode(body)
+        if record.get("claim"):
+            term = position
+        elif record["term"] != term:
+            continue
+        consumed = [(part[0], part[1], part[2]) for part in record.get("consumed", ())]
+        slices = [msgspec.msgpack.decode(body) for _to, body in record.get("slices", ())]
+        events = [event for part in slices for event in part]
+        found.append(Entry(position, record["time_ms"] / 1000, consumed, events))
+    return found
+
+
+def of_file(path: Path) -> Journals:
+    """All journals of a run's SQLite file; nothing where there is no file."""
+    if not path.exists():
+        return {}
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        names = connection.execute("SELECT id, name, first FROM journals").fetchall()
+        return {
+            name: entries(_rows(connection, number))
+            for number, name, first in names
+            # What was cut cannot be judged.
+            if first == 0
+        }
+    finally:
+        connection.close()
+
+
+def _rows(connection: sqlite3.Connection, number: int) -> list[tuple[int, bytes]]:
+    rows = connection.execute(
+        f"SELECT position, size_bytes, payload FROM journal_{number} ORDER BY position"
+    )
+    return [
+        (position, stored if size < 0 else bytes(cramjam.zstd.decompress(stored, size)))
+        for position, size, stored in rows
+    ]

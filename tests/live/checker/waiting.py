@@ -1,0 +1,100 @@
+"""Whoever waits says why: a message that is fresh, that was true when it was decided, and no node
+that would take the pod now.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.live.checker.audit import stamp_s
+from tests.live.checker.fits import CannotJudge, refuse_unknown
+from tests.live.checker.world import PODS, Change, World
+
+MESSAGE_AGE_S = 60.0
+DECIDED_WITHIN_S = 5.0
+"""A message is written this soon after the world that it speaks of."""
+
+
+@dataclass
+class _Waiting:
+    """A pod, what it says, and the change that brought it; `truths` are what it might say."""
+
+    name: str
+    pod: Any
+    message: str
+    written: Change
+    spec: str
+    truths: list[str] = field(default_factory=list)
+
+    def is_confirmed(self) -> bool:
+        return self.message in self.truths
+
+
+def waits(
+    changes: Sequence[Change], end: World, waiting: Mapping[str, Any], now_s: float
+) -> list[str]:
+    """What is wrong with these waiting pods (by key); `end` is the world after all changes."""
+    problems: list[str] = []
+    judged: list[_Waiting] = []
+    for key, pod in waiting.items():
+        name = key.removeprefix(PODS)
+        conditions = pod.get("status", {}).get("conditions") or ()
+        said = next((one for one in conditions if one["type"] == "PodScheduled"), None)
+        if said is None or said["status"] != "False":
+            problems.append(f"{name} is forgotten: no node, and no word why")
+            continue
+        message = said.get("message", "")
+        age_s = now_s - stamp_s(said.get("lastProbeTime") or said["lastTransitionTime"])
+        if age_s > MESSAGE_AGE_S:
+            problems.append(f"{name} waits with a message of {age_s:.0f} s ago: {message}")
+        if pod["spec"].get("workloadRef"):
+            # What its gang waits for is more than one node.
+            continue
+        try:
+            refuse_unknown(pod)
+        except CannotJudge as error:
+            problems.append(f"{name} waits, and nobody can say whether it must: {error}")
+            continue
+        if not end.message(pod):
+            problems.append(f"{name} waits, and a node would take it: {message}")
+        text = message.partition(" preemption:")[0]
+        spec = json.dumps(pod["spec"], sort_keys=True)
+        judged.append(_Waiting(name, pod, text, _written(changes, key, said), spec))
+    _confirm(changes, judged)
+    return problems + [
+        f"{one.name} says {one.message!r} since {one.written.revision}; true is "
+        f"{one.truths[-1] or 'that a node would have taken it'!r}"
+        for one in judged
+        if not one.is_confirmed()
+    ]
+
+
+def _written(changes: Sequence[Change], key: str, said: Mapping[str, Any]) -> Change:
+    """The change that brought this condition."""
+    for change in changes:
+        status = change.value.get("status", {}) if change.key == key and change.value else {}
+        if said in (status.get("conditions") or ()):
+            return change
+    raise AssertionError(f"{key}: its condition was never written")
+
+
+def _confirm(changes: Sequence[Change], judged: Sequence[_Waiting]) -> None:
+    """At some revision that the decision may have known of, its message must have been true."""
+    world = World()
+    open_ = list(judged)
+    for number, change in enumerate(changes):
+        world.apply(change)
+        until_s = changes[number + 1].time_s if number + 1 < len(changes) else float("inf")
+        answers: dict[str, str] = {}
+        for one in open_:
+            # The state after this change was in force until the next one.
+            if until_s >= one.written.time_s - DECIDED_WITHIN_S:
+                if one.spec not in answers:
+                    answers[one.spec] = world.message(one.pod)
+                one.truths.append(answers[one.spec])
+        open_ = [
+            one
+            for one in open_
+            if not one.is_confirmed() and one.written.revision > change.revision
+        ]

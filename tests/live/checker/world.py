@@ -1,0 +1,93 @@
+"""The cluster as etcd had it at one revision, moved on change by change."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from tests.live.checker.fits import Amounts, allocatable, holds_its_node, requests, why_not
+
+PODS = "/registry/pods/"
+NODES = "/registry/minions/"
+NO_NODES = "no nodes available to schedule pods"
+Pod = Mapping[str, Any]
+
+
+class Change(Protocol):
+    """One key's new value; None when it was deleted. `time_s` is when it was seen."""
+
+    @property
+    def revision(self) -> int: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def value(self) -> Any: ...
+    @property
+    def time_s(self) -> float: ...
+
+
+class World:
+    """Nodes by name, pods by key, and what is taken of each node."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Any] = {}
+        self.pods: dict[str, Any] = {}
+        self.on: dict[str, dict[str, Any]] = {}
+        self._used: dict[str, Amounts] = {}
+        # By uid: what a pod asks for never changes.
+        self._asked: dict[str, Amounts] = {}
+
+    def apply(self, change: Change) -> None:
+        """Go on by one change."""
+        if change.key.startswith(NODES):
+            name = change.key.removeprefix(NODES)
+            if change.value is None:
+                self.nodes.pop(name, None)
+            else:
+                self.nodes[name] = change.value
+        elif change.key.startswith(PODS):
+            self._drop(change.key)
+            if change.value is not None:
+                self._add(change.key, change.value)
+
+    def _drop(self, key: str) -> None:
+        pod = self.pods.pop(key, None)
+        if pod is not None and holds_its_node(pod):
+            name = pod["spec"]["nodeName"]
+            del self.on[name][key]
+            self._used[name].subtract(self.asked(pod))
+
+    def _add(self, key: str, pod: Any) -> None:
+        self.pods[key] = pod
+        if holds_its_node(pod):
+            name = pod["spec"]["nodeName"]
+            self.on.setdefault(name, {})[key] = pod
+            self._used.setdefault(name, Counter()).update(self.asked(pod))
+
+    def asked(self, pod: Pod) -> Amounts:
+        """What a pod takes."""
+        uid = pod["metadata"]["uid"]
+        if uid not in self._asked:
+            self._asked[uid] = requests(pod)
+        return self._asked[uid]
+
+    def used(self, name: str) -> Amounts:
+        """What the pods on a node take, all together."""
+        return self._used.get(name, Counter())
+
+    def over(self, name: str) -> list[str]:
+        """The resources of which a node gives more than it has."""
+        has = allocatable(self.nodes[name])
+        return [what for what, amount in self.used(name).items() if amount > has[what]]
+
+    def message(self, pod: Pod) -> str:
+        """kube-scheduler's words for why no node takes the pod; empty when one does."""
+        reasons: Counter[str] = Counter()
+        for name, node in self.nodes.items():
+            said = why_not(pod, node, self.used(name), self.on.get(name, {}).values())
+            if not said:
+                return ""
+            reasons.update(said)
+        if not self.nodes:
+            return NO_NODES
+        texts = sorted(f"{count} {reason}" for reason, count in reasons.items())
+        return f"0/{len(self.nodes)} nodes are available: {', '.join(texts)}."

@@ -1,0 +1,1 @@
+"""Checks of what checks the live tests."""

@@ -1,0 +1,262 @@
+"""The checker of the live tests is content with a true history, and sees every planted fault."""
+
+import pytest
+
+from tests.live.checker import fits
+from tests.live.checker.audit import posts
+from tests.unit.live.history import FULL, NO_VICTIMS, History, place, two_nodes
+
+
+@pytest.fixture
+def history() -> History:
+    """Four pods fill two nodes; a fifth waits."""
+    history = two_nodes()
+    for number in range(4):
+        place(history, f"pod-{number}", "node-a" if number % 2 else "node-b")
+    history.pod("late")
+    history.waits("late", NO_VICTIMS)
+    return history
+
+
+def one_problem(history: History) -> str:
+    (problem,) = history.verdict().problems
+    return problem
+
+
+def test_a_true_history_is_well(history: History):
+    verdict = history.verdict()
+    assert verdict.problems == []
+    assert (verdict.bound, verdict.waiting, verdict.races) == (4, 1, [])
+
+
+def test_a_pod_that_is_bound_twice_is_seen(history: History):
+    history.answered("pod-1", "node-a", 201)
+    assert "uid-of-pod-1 was bound 2 times" in one_problem(history)
+
+
+def test_a_refused_bind_is_no_bind(history: History):
+    history.answered("pod-1", "node-a", 409)
+    assert history.verdict().problems == []
+    assert posts(history.audit)[-1].code == 409
+
+
+def test_a_pod_that_moves_is_seen():
+    history = two_nodes()
+    place(history, "one", "node-a")
+    history.reserve(("one", "node-b"))
+    history.bind("one", "node-b")
+    problems = history.verdict().problems
+    assert any("moved from node-a to node-b" in problem for problem in problems)
+    assert any("decided again while it has a node" in problem for problem in problems)
+
+
+def test_a_bind_that_nobody_decided_is_seen():
+    history = two_nodes()
+    history.pod("one")
+    history.know_pods("one")
+    history.reserve(("one", "node-b"))
+    history.bind("one", "node-a")
+    assert "nobody decided that" in one_problem(history)
+
+
+def test_a_bind_that_etcd_does_not_have_is_seen():
+    history = two_nodes()
+    place(history, "one", "node-a")
+    history.audit[-1]["requestObject"]["target"]["name"] = "node-b"
+    problems = history.verdict().problems
+    assert any("was bound to node-b and is on 'node-a'" in problem for problem in problems)
+
+
+def test_a_node_that_is_over_filled_against_what_was_known_is_seen(history: History):
+    place(history, "more", "node-a")
+    problem, *_ = history.verdict().problems
+    assert "pod uid-of-more over-fills node node-a as it was known: cpu 3 of 2" in problem
+
+
+def test_two_decisions_of_one_record_count_together():
+    history = two_nodes()
+    for name in ("one", "two"):
+        history.pod(name, "1500m")
+    history.know_pods("one", "two")
+    history.reserve(("one", "node-a"), ("two", "node-a"))
+    for name in ("one", "two"):
+        history.bind(name, "node-a", "1500m")
+    assert "uid-of-two over-fills node node-a" in one_problem(history)
+
+
+def test_what_was_given_back_is_free_again():
+    history = two_nodes()
+    for name in ("one", "two"):
+        history.pod(name, "2")
+        history.know_pods(name)
+    history.reserve(("one", "node-a"))
+    history.journals["placement/0"][-1].events.append({"type": "released", "ids": b"\1" + bytes(7)})
+    history.reserve(("two", "node-a"), ("one", "node-b"))
+    history.bind("two", "node-a", "2")
+    history.bind("one", "node-b", "2")
+    assert history.verdict().problems == []
+
+
+def test_a_race_is_listed_with_its_staleness_and_is_no_fault():
+    """Somebody else takes the node; we are told only after our decision."""
+    history = two_nodes()
+    history.pod("theirs", "2", "default-scheduler")
+    history.bind("theirs", "node-a", "2", "default-scheduler")
+    history.pod("one")
+    history.know_pods("theirs", "one")
+    history.reserve(("one", "node-a"))
+    history.know_bound("theirs", "node-a")
+    history.bind("one", "node-a")
+    # The shard hears of it with its next record.
+    history.pod("two")
+    history.know_pods("two")
+    history.reserve(("two", "node-b"))
+    history.bind("two", "node-b")
+    verdict = history.verdict()
+    assert verdict.problems == []
+    (race,) = verdict.races
+    assert (race.pod, race.node, race.resources) == ("default/one", "node-a", ("cpu",))
+    assert race.missed == ("theirs",)
+    assert race.stale_s == pytest.approx(1.0)
+    assert verdict.told_after_s == [pytest.approx(3.0)]
+
+
+def test_a_node_that_shrinks_before_the_bind_is_a_race():
+    history = two_nodes()
+    history.pod("one")
+    history.know_pods("one")
+    history.reserve(("one", "node-a"))
+    history.node("node-a", cpu=0)
+    history.bind("one", "node-a")
+    verdict = history.verdict()
+    assert verdict.problems == []
+    assert [(race.missed, race.stale_s) for race in verdict.races] == [((), 0.0)]
+
+
+def test_a_node_that_was_never_told_is_seen():
+    history = two_nodes()
+    history.pod("one")
+    history.know_pods("one")
+    gone = {"type": "nodes_gone", "shard": 0, "ids": b"\1" + bytes(7)}
+    history.told(gone)
+    history.reserve(("one", "node-a"))
+    history.bind("one", "node-a")
+    problems = history.verdict().problems
+    assert any("that is not there" in problem for problem in problems)
+
+
+def test_a_forgotten_pod_is_seen(history: History):
+    history.pod("silent")
+    assert one_problem(history) == "default/silent is forgotten: no node, and no word why"
+
+
+def test_gated_and_leaving_pods_need_no_word(history: History):
+    history.pod("gated")
+    history.changes[-1].value["spec"]["schedulingGates"] = [{"name": "wait"}]
+    history.pod("leaving")
+    history.changes[-1].value["metadata"]["deletionTimestamp"] = "now"
+    assert history.verdict().problems == []
+
+
+def test_a_stale_message_is_seen(history: History):
+    history.waits("old", FULL, at_s=history.now_s - 61)
+    assert "old waits with a message of 62 s ago" in one_problem(history)
+
+
+def test_a_wrong_message_is_seen(history: History):
+    history.waits("wrong", "0/2 nodes are available: 2 Insufficient memory.")
+    assert "'0/2 nodes are available: 2 Insufficient cpu.'" in one_problem(history)
+
+
+def test_a_message_may_be_of_the_moment_before(history: History):
+    """It was true a second before it was written; since then only the number of nodes changed."""
+    history.node("node-c", cpu=0)
+    history.waits("late", FULL)
+    assert history.verdict().problems == []
+
+
+def test_a_message_of_long_ago_is_not_confirmed(history: History):
+    history.node("node-c", cpu=0)
+    history.now_s += 10
+    history.waits("late", FULL)
+    assert "true is '0/3 nodes" in one_problem(history)
+
+
+def test_a_pod_that_waits_although_a_node_would_take_it_is_seen(history: History):
+    history.store("pods/default/pod-0", None)
+    assert "late waits, and a node would take it" in one_problem(history)
+
+
+@pytest.mark.parametrize(
+    ("quantity", "amount"),
+    [("1", 1000), ("100m", 100), ("1Ki", 1024_000), ("1.5", 1500), ("2k", 2_000_000), ("1u", 1)],
+)
+def test_quantities(quantity: str, amount: int):
+    assert fits.thousandths(quantity) == amount
+
+
+def test_requests_are_those_of_the_hungriest_moment():
+    def container(cpu: str, **more: str):
+        return {"resources": {"requests": {"cpu": cpu}}, **more}
+
+    spec = {
+        "initContainers": [container("1", restartPolicy="Always"), container("5")],
+        "containers": [container("2"), container("2")],
+        "overhead": {"cpu": "500m"},
+    }
+    assert fits.requests({"spec": spec}) == {"cpu": 6500, "pods": 1000}
+
+
+NODE = {
+    "metadata": {"name": "node-a", "labels": {"zone": "west", "size": "3"}},
+    "spec": {"taints": [{"key": "only", "value": "x", "effect": "NoSchedule"}]},
+    "status": {"allocatable": {"cpu": "1", "pods": "1"}},
+}
+TOLERATED = {"tolerations": [{"key": "only", "value": "x"}]}
+
+
+def required(*rules: dict) -> dict:
+    terms = [{"matchExpressions": list(rules)}]
+    wanted = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return {**TOLERATED, "affinity": {"nodeAffinity": wanted}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "reasons"),
+    [
+        ({}, ["node(s) had untolerated taint(s)"]),
+        (TOLERATED, []),
+        ({"tolerations": [{"operator": "Exists"}]}, []),
+        ({"tolerations": [{"key": "only", "value": "y"}]}, ["node(s) had untolerated taint(s)"]),
+        (
+            {**TOLERATED, "nodeSelector": {"zone": "east"}},
+            ["node(s) didn't match Pod's node affinity/selector"],
+        ),
+        (required({"key": "zone", "operator": "In", "values": ["west"]}), []),
+        (required({"key": "size", "operator": "Gt", "values": ["2"]}), []),
+        (
+            required({"key": "zone", "operator": "DoesNotExist"}),
+            ["node(s) didn't match Pod's node affinity/selector"],
+        ),
+    ],
+)
+def test_rules_of_one_node(spec: dict, reasons: list[str]):
+    pod = {"metadata": {"name": "one"}, "spec": {"containers": [], **spec}}
+    assert fits.why_not(pod, NODE, {}, ()) == reasons
+
+
+def test_a_cordoned_node_a_taken_port_and_no_room():
+    port = {"ports": [{"hostPort": 80}]}
+    pod = {"metadata": {"name": "one"}, "spec": {"containers": [port], **TOLERATED}}
+    cordoned = {**NODE, "spec": {"unschedulable": True}}
+    assert fits.why_not(pod, cordoned, {}, ()) == ["node(s) were unschedulable"]
+    (ports,) = fits.why_not(pod, NODE, {}, [pod])
+    assert "free ports" in ports
+    assert fits.why_not(pod, NODE, {"pods": 1000}, ()) == ["Too many pods"]
+
+
+def test_what_the_filter_does_not_know_it_does_not_judge(history: History):
+    history.waits("spread", FULL)
+    rules = [{"whenUnsatisfiable": "DoNotSchedule"}]
+    history.changes[-1].value["spec"]["topologySpreadConstraints"] = rules
+    assert "nobody can say whether it must" in one_problem(history)
