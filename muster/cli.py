@@ -250,6 +250,36 @@ def story(
 
 
 @app.command()
+def why(
+    kind: Annotated[str, typer.Argument(metavar="pod", help="What is asked about: pod.")],
+    name: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="Which one.")],
+    run_dir: Annotated[
+        Path, typer.Option("--run-dir", metavar="DIR", help="The run; it may be going on.")
+    ] = Path("runs/live"),
+    node: Annotated[
+        str, typer.Option("--node", metavar="NAME", help="Also why not this node.")
+    ] = "",
+    bus: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Journals elsewhere (DIR holds the snapshots).")
+    ] = "",
+    placements: Annotated[
+        int, typer.Option("--placements", "-p", min=1, max=64, help="Shards, with --bus.")
+    ] = 1,
+    output: Output = "text",
+) -> None:
+    """Say where a pod stands and why, and which record decided it, from the journals.
+
+    Exit code 0: it was explained; 2: nobody knows the pod, the run or the node; 1: the journals
+    cannot be read.
+    """
+    from muster.commands.why import tell_why
+
+    _one_of("--output", output, OUTPUTS)
+    _one_of("why", kind, ("pod",))
+    tell_why(name, run_dir, node, bus, placements, output)
+
+
+@app.command()
 def reset(
     bus: Annotated[str, typer.Option(metavar="ADDRESS", help="As for muster serve.")],
     reason: Annotated[str, typer.Option(help="Why; it is kept in the journals.")],

@@ -24,10 +24,11 @@ from services.preemption.core import PreemptionCore
 from services.queueing.core import QueueingCore
 from shared.machine.core import Core
 from shared.machine.member import Member
+from shared.machine.reset import renamed
 from shared.machine.runtime import Host, Owner, QuietShell, Shell
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import placement
-from shared.ports.bus import Bus, JournalName
+from shared.ports.bus import Bus, JournalName, split_journal
 from shared.ports.cluster import Cluster
 from shared.ports.snapshots import SnapshotStore
 
@@ -50,6 +51,14 @@ def partitions(placements: int) -> dict[str, int]:
     """Service -> how many journals it has (what a bus with topics must provide)."""
     ones = ("ingest", "queueing", "permit", "preemption", "binding", "epochs")
     return {**dict.fromkeys(ones, 1), "placement": placements}
+
+
+def topics(placements: int, epoch: int) -> dict[str, int]:
+    """The same for one epoch (what its journals are called in a bus with topics)."""
+    return {
+        split_journal(renamed(f"{service}/0", epoch))[0]: count
+        for service, count in partitions(placements).items()
+    }
 
 
 def make_core(journal: str, placements: int) -> Core[Any]:

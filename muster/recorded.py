@@ -1,16 +1,19 @@
-"""A run that was recorded, opened for reading: a run directory, or a bus with its snapshots."""
+"""A run that was recorded, or still goes on, opened for reading: a run directory, or a bus with its
+snapshots. What is read is the epoch in force: a reset begins a new one with empty journals.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.addresses import parse_bus
+from muster.addresses import BusAddress, parse_bus
 from muster.faults import UsageFault
-from muster.mesh import all_journals, partitions
+from muster.mesh import all_journals, partitions, topics
 from muster.run_directory import META, SNAPSHOTS, existing_run, read_meta
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.machine.reset import EpochBus, EpochStore, epochs
 from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotStore
 
@@ -35,20 +38,43 @@ async def recorded(run: Path, bus: str, placements: int) -> AsyncIterator[Record
     holds the snapshots. Raises UsageFault, BusCorrupt, BusUnavailable.
     """
     store = DirectorySnapshots(run / SNAPSHOTS)
-    if bus:
-        clients = parse_bus(bus).clients(partitions(placements))
+    address = parse_bus(bus) if bus else BusAddress(sqlite=existing_run(run))
+    shards = placements if bus else _placements(run)
+    if address.sqlite is None:
+        epoch = await _epoch_over(address, shards)
+        clients = address.clients(topics(shards, epoch))
         await clients.open(["reader"])
         try:
-            yield Recorded(clients.opened["reader"], store, placements)
+            yield _of_epoch(clients.opened["reader"], store, shards, epoch)
         finally:
             await clients.close()
         return
-    journals = existing_run(run)
-    log = SqliteLog(journals, readonly=True)
+    log = SqliteLog(address.sqlite, readonly=True)
     try:
-        yield Recorded(SqliteBus(log), store, _placements(run))
+        client = SqliteBus(log)
+        yield _of_epoch(client, store, shards, await _epoch(client))
     finally:
         log.close()
+
+
+def _of_epoch(bus: Bus, store: SnapshotStore, placements: int, epoch: int) -> Recorded:
+    return Recorded(EpochBus(bus, epoch), EpochStore(store, epoch), placements)
+
+
+async def _epoch_over(address: BusAddress, placements: int) -> int:
+    """Before the epoch is known, its topics are not."""
+    clients = address.clients(partitions(placements))
+    await clients.open(["reader"])
+    try:
+        return await _epoch(clients.opened["reader"])
+    finally:
+        await clients.close()
+
+
+async def _epoch(bus: Bus) -> int:
+    """The newest that was opened; while another is being opened, the one before."""
+    opened = [epoch.number for epoch in await epochs(bus) if epoch.is_open]
+    return max(opened, default=1) or 1
 
 
 def _placements(run: Path) -> int:

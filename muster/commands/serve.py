@@ -12,16 +12,16 @@ from muster.addresses import BusAddress, parse_bus
 from muster.cluster_address import open_cluster, parse_cluster
 from muster.commands.run import loop_factory
 from muster.faults import Fault, UsageFault
-from muster.mesh import Mesh, all_journals, default_owner, partitions
+from muster.mesh import Mesh, all_journals, default_owner, partitions, topics
 from muster.options import mesh_config, parse_settings
 from muster.run_directory import SNAPSHOTS
 from muster.runner import first_error
 from shared.adapters.snapshot_directory import DirectorySnapshots
-from shared.machine.reset import EpochBus, EpochStore, epochs, renamed
+from shared.machine.reset import EpochBus, EpochStore, epochs
 from shared.machine.runtime import EpochOver
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import service_of
-from shared.ports.bus import Bus, split_journal
+from shared.ports.bus import Bus
 from shared.ports.cluster import Cluster
 from shared.ports.snapshots import SnapshotStore
 
@@ -139,7 +139,7 @@ async def _until_told(
         epoch = await _epoch(address, mesh.placements, told)
         if epoch is None:
             return False
-        clients = address.clients(_topics(mesh.placements, epoch))
+        clients = address.clients(topics(mesh.placements, epoch))
         stack.push_async_callback(clients.close)
         await clients.open(journals)
         mesh.epoch, mesh.store = epoch, EpochStore(store, epoch)
@@ -186,14 +186,6 @@ async def _epoch(address: BusAddress, placements: int, told: asyncio.Event) -> i
             await asyncio.sleep(EPOCH_POLL_S)
     finally:
         await clients.close()
-
-
-def _topics(placements: int, epoch: int) -> dict[str, int]:
-    """Service -> partitions of one epoch."""
-    return {
-        split_journal(renamed(f"{service}/0", epoch))[0]: count
-        for service, count in partitions(placements).items()
-    }
 
 
 def _serve_metrics(mesh: Mesh, port: int) -> Callable[[], None]:

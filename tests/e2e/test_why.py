@@ -1,0 +1,73 @@
+"""`muster why pod` on a run that is over: where each pod stands, and which record decided it."""
+
+import pytest
+
+from tests.e2e.console import ROOT, Ran, complaint, muster
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("recorded-run")]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("why") / "run"
+    done = muster("run", ROOT / "examples" / "manifests", "--run-dir", folder)
+    assert done.code == 0, done.err
+    return folder
+
+
+@pytest.fixture
+def ask(run):
+    def why(name: str, *more: str) -> Ran:
+        return muster("why", "pod", f"default/{name}", "--run-dir", run, *more)
+
+    return why
+
+
+def test_a_bound_pod_is_on_its_node_by_a_record_of_binding(ask):
+    found = ask("web-1", "-o", "json").json()
+    assert found["state"] == "bound"
+    assert found["node"]
+    assert found["decided"]["journal"] == "binding/0"
+    assert found["decided"]["text"] == f"bound default/web-1 on {found['node']}"
+
+
+def test_what_does_not_fit_has_reasons_with_their_nodes_and_who_looked(ask):
+    found = ask("impossible", "-o", "json").json()
+    assert found["state"] == "unschedulable"
+    assert found["message"].startswith("0/18 nodes are available: 18 node(s) didn't match Pod's")
+    reason = {"reason": "node(s) didn't match Pod's node affinity/selector", "nodes": 18}
+    assert found["reasons"] == [reason]
+    assert found["decided"]["journal"] == "queueing/0"
+    assert found["decided"]["text"].endswith(found["message"])
+    (look,) = found["confirmed"]
+    assert look["journal"] == "placement/0"
+    assert look["text"].startswith("default/impossible refused: 0/18 nodes")
+    assert look["time"] <= found["decided"]["time"]
+    assert found["read_to"]["queueing/0"] > found["decided"]["position"]
+
+
+def test_why_not_that_node(ask):
+    lines = ask("impossible", "--node", "gpu-a1").out.splitlines()
+    node = "  gpu-a1: refused by NodeAffinity: node(s) didn't match Pod's node affinity/selector"
+    assert lines[0] == "pod default/impossible: unschedulable"
+    assert node in lines
+    assert "no node of this name" in complaint(ask("impossible", "--node", "gpu-z9"), 2)
+    assert "has its node already" in complaint(ask("web-1", "--node", "gpu-a1"), 2)
+
+
+def test_a_gangs_member_waits_with_its_gang(ask):
+    found = ask("train-everything-0", "-o", "json").json()
+    assert (found["state"], found["gang"]) == (
+        "waiting for its gang",
+        "default/training/everything",
+    )
+    assert found["message"].startswith("gang timed out")
+    assert found["decided"]["text"].endswith(found["message"])
+
+
+def test_nobody_and_nowhere_are_named(ask, tmp_path):
+    assert "pod default/nobody: not known" in complaint(ask("nobody"), 2)
+    assert "must be NAMESPACE/NAME" in complaint(ask("web/1"), 2)
+    assert "must be one of pod" in complaint(muster("why", "gang", "default/training"), 2)
+    nowhere = muster("why", "pod", "default/web-1", "--run-dir", tmp_path)
+    assert "holds no run" in complaint(nowhere, 2)

@@ -1,0 +1,73 @@
+"""`muster why pod` while the run goes on: from the journals alone, beside a process that writes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.testing.kube_server import KubeServers
+from tests.live.world import PODS, ROOT, create_nodes, muster_run, pod, until
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+ANTI = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
+        ]
+    }
+}
+
+
+def why(folder: Path, name: str, *more: str) -> Any:
+    """Its result; {} while the pod is not known."""
+    words = ["why", "pod", name, "--run-dir", str(folder / "run"), "-o", "json", *more]
+    ran = subprocess.run(
+        [sys.executable, "-m", "muster", *words], cwd=ROOT, capture_output=True, check=False
+    )
+    assert ran.returncode in (0, 2), ran.stderr
+    return json.loads(ran.stdout) if ran.returncode == 0 else {}
+
+
+def test_every_standing_is_told_while_the_run_goes_on(cluster: KubeServers, tmp_path):
+    api = cluster.api
+    create_nodes(api, ["node-a", "node-b"], cpu=2)
+    gates = [{"name": "example.com/wait"}]
+    reference = {"name": "training", "podGroup": "workers"}
+    with muster_run(cluster.kubeconfig, tmp_path, "-o", "json") as muster:
+        wanted: dict[str, dict[str, Any]] = {
+            "small": {},
+            "large": {"cpu": "3"},
+            "gated": {"schedulingGates": gates},
+            "member": {"workloadRef": reference},
+            "theirs": {"scheduler": "somebody", "nodeName": "node-a"},
+            "lonely": {"affinity": ANTI},
+            "unknown-to-us": {"scheduler": "somebody"},
+        }
+        for name, more in wanted.items():
+            api.create(PODS, pod(name, **more)).ok()
+        until("the last is seen", lambda: bool(why(tmp_path, "default/lonely")))
+        until("bound", lambda: why(tmp_path, "default/small")["state"] == "bound")
+        found = {
+            name: why(tmp_path, f"default/{name}")
+            for name in ("large", "gated", "member", "theirs", "lonely", "unknown-to-us")
+        }
+        node = why(tmp_path, "default/large", "--node", "node-b")["nodes"][0]
+        muster.stop()
+    large = found["large"]
+    assert large["state"] == "unschedulable"
+    assert large["reasons"] == [{"reason": "Insufficient cpu", "nodes": 2}]
+    condition = api.get(f"{PODS}/large").ok()["status"]["conditions"][0]
+    assert condition["message"] == large["message"]
+    assert (node["refused_by"], node["reasons"]) == ("NodeResourcesFit", ["Insufficient cpu"])
+    assert found["gated"]["state"] == "gated"
+    assert found["member"]["state"] == "waiting for its gang"
+    assert "to appear in scheduling queue" in found["member"]["message"]
+    assert (found["theirs"]["state"], found["theirs"]["node"]) == ("bound", "node-a")
+    assert found["lonely"]["state"] == "refused"
+    assert "podAntiAffinity" in found["lonely"]["message"]
+    assert found["unknown-to-us"] == {}
+    for name in ("large", "gated", "member", "theirs", "lonely"):
+        assert found[name]["decided"]["position"] > 0, name
