@@ -34,6 +34,7 @@ _GONE = {
     "reason": "Expired",
     "code": 410,
 }
+_ERROR = b'{"type":"ERROR"'
 _REFUSED = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "by the proxy"}
 
 
@@ -46,9 +47,14 @@ class Kind(Enum):
     LATE = "late"
     # Both the request and its answer arrive, after `delay_s`.
     SLOW = "slow"
+    # The same, when the test says `over`.
+    HOLD = "hold"
     # Never arrives; answered with `status`.
     REFUSE = "refuse"
-    # Of watches, after `after_events`: the connection breaks; an ERROR 410; nothing ever again.
+    # Of watches: the server is asked to end them after `delay_s`, and does.
+    SHORT = "short"
+    # Of watches, after `after_events`: the connection breaks; an ERROR 410; nothing ever again, or
+    # until `over`, when the connection breaks.
     CUT = "cut"
     GONE = "gone"
     SILENT = "silent"
@@ -56,22 +62,28 @@ class Kind(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """Happens to the next `times` requests of this method whose path and query match."""
+    """Happens to the next `times` requests of this method whose path and query match, and whose
+    body does, where that is asked for.
+    """
 
     kind: Kind
     path: str
     method: str = "GET"
+    body: bytes = b""
     times: int = 1
     delay_s: float = 0.0
     status: int = 503
     retry_after: str | None = None
     after_events: int = 0
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def takes(self, request: web.BaseRequest) -> bool:
+    def takes(self, request: web.BaseRequest, body: bytes) -> bool:
         """Whether it happens to this one, which then counts."""
         if self.times <= 0 or request.method != self.method:
             return False
         if re.search(self.path, request.path_qs) is None:
+            return False
+        if re.search(self.body, body) is None:
             return False
         self.times -= 1
         return True
@@ -79,7 +91,9 @@ class Fault:
 
 @dataclass(slots=True)
 class Passed:
-    """A request and what came of it. `status` is the server's, None while it has said nothing."""
+    """A request and what came of it. `status` is the server's, None while it has said nothing;
+    `ended_with` is the 410 that the server itself ended a watch with, in mid-stream.
+    """
 
     method: str
     path: str
@@ -87,6 +101,7 @@ class Passed:
     fault: Kind | None
     status: int | None = None
     events: int = 0
+    ended_with: int | None = None
 
 
 @dataclass(slots=True)
@@ -112,7 +127,7 @@ class KubeProxy:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request of a client."""
         body = await request.read()
-        fault = next((fault for fault in self.faults if fault.takes(request)), None)
+        fault = next((fault for fault in self.faults if fault.takes(request, body)), None)
         kind = None if fault is None else fault.kind
         passed = Passed(request.method, request.path_qs, body, kind)
         self.log.append(passed)
@@ -127,6 +142,11 @@ class KubeProxy:
                 return _broken(request)
             case Fault(kind=Kind.SLOW):
                 await asyncio.sleep(fault.delay_s)
+            case Fault(kind=Kind.HOLD):
+                await fault.over.wait()
+            case Fault(kind=Kind.SHORT):
+                wanted = f"timeoutSeconds={max(1, round(fault.delay_s))}"
+                passed.path = re.sub(r"timeoutSeconds=\d+", wanted, passed.path)
         return await self._pass(request, passed, fault)
 
     async def _send_late(self, request: web.BaseRequest, passed: Passed, delay_s: float) -> None:
@@ -141,7 +161,7 @@ class KubeProxy:
         headers = [(k, v) for k, v in request.headers.items() if k.lower() not in _HOP_HEADERS]
         async with self._session.request(
             request.method,
-            self._upstream_url + request.path_qs,
+            self._upstream_url + passed.path,
             data=passed.body or None,
             headers=headers,
             skip_auto_headers=_AUTO_HEADERS,
@@ -181,21 +201,27 @@ class KubeProxy:
         passed: Passed,
         fault: Fault | None,
     ) -> web.StreamResponse:
-        limit = None if fault is None else fault.after_events
         kind = None if fault is None else fault.kind
+        breaks = fault is not None and kind in (Kind.CUT, Kind.GONE, Kind.SILENT)
+        limit = fault.after_events if fault is not None and breaks else None
         while limit is None or passed.events < limit:
             line = await answer.content.readline()
             if not line:
                 return response
             await response.write(line)
+            if line.startswith(_ERROR):
+                passed.ended_with = json.loads(line)["object"].get("code")
             passed.events += 1
         match kind:
             case Kind.GONE:
                 event: dict[str, Any] = {"type": "ERROR", "object": _GONE}
                 await response.write(json.dumps(event).encode() + b"\n")
                 return response
-            case Kind.SILENT:
-                await self._ending.wait()
+            case Kind.SILENT if fault is not None:
+                ends = [asyncio.ensure_future(one.wait()) for one in (self._ending, fault.over)]
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                for end in ends:
+                    end.cancel()
         if answer.connection is not None and answer.connection.transport is not None:
             # The watch upstream would otherwise take its time to say goodbye.
             answer.connection.transport.abort()

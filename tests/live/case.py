@@ -3,10 +3,12 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 from shared.testing.etcd_history import EtcdHistory
 from shared.testing.kube_server import KubeServers
 from tests.live.checker import journals
+from tests.live.checker.audit import Post, posts
 from tests.live.checker.check import Evidence, Verdict, check
 
 
@@ -15,24 +17,39 @@ class Case:
 
     def __init__(self, servers: KubeServers, history: EtcdHistory) -> None:
         self.servers, self.history = servers, history
-        self.since = history.settle()
+        self.begin()
+
+    def begin(self) -> None:
+        """What was before is no concern any more."""
+        self.since = self.history.settle()
+        self.since_s = time.time()
+
+    def _audit(self) -> list[Any]:
+        """What the audit log says of binds."""
+        lines = self.servers.at.audit_log_path.read_bytes().split(b"\n")[:-1]
+        return [json.loads(line) for line in lines if b'"binding"' in line]
+
+    def posts(self) -> list[Post]:
+        """Every bind that reached the server since the case began."""
+        return [one for one in posts(self._audit()) if one.time_s >= self.since_s]
 
     def verdict(self, recorded: journals.Journals) -> Verdict:
         """What the checker finds."""
         # The audit log is first: whatever it tells of is in etcd's history then.
-        audit = self.servers.at.audit_log_path.read_bytes().split(b"\n")[:-1]
+        audit = self._audit()
         self.history.settle()
         evidence = Evidence(
             changes=self.history.changes(),
-            audit=[json.loads(line) for line in audit if b'"binding"' in line],
+            audit=audit,
             journals=recorded,
             now_s=time.time(),
             since=self.since,
+            since_s=self.since_s,
         )
         return check(evidence)
 
     def check(self, run: Path) -> Verdict:
         """The same of a run's own journals, with nothing wrong."""
         verdict = self.verdict(journals.of_file(run / "journals.db"))
-        assert verdict.problems == []
+        assert verdict.problems == [], "\n".join(verdict.problems)
         return verdict

@@ -1,19 +1,29 @@
 """Beside kube-scheduler on the same nodes: each schedules its pods, and both see the other's."""
 
+import time
+from collections.abc import Iterator
+
 import pytest
 
+from shared.testing.etcd_history import EtcdHistory
 from shared.testing.kube_objects import node
+from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
+from tests.live.case import Case
+from tests.live.checker.check import Verdict
 from tests.live.conftest import NewCluster
 from tests.live.world import PODS, muster_run, nodes_of, over_full, pod, result_of, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 NODES, CORES = 10, 8
+# Half of them ours; nodes of so few pods that both often want the same last place.
+CROWD, CROWD_PER_S, PER_NODE, SPARE = 1_000, 200, 4, 1.15
+STALE_P99_S = 0.5
 
 
 @pytest.fixture(scope="module")
 def servers(new_cluster: NewCluster) -> KubeServers:
-    servers = new_cluster()
+    servers = new_cluster(KubeOptions(storage_json=True))
     for number in range(NODES):
         body = node(f"node-{number}", cpu=str(CORES), ready=True)
         servers.api.create("/api/v1/nodes", body).ok()
@@ -21,8 +31,16 @@ def servers(new_cluster: NewCluster) -> KubeServers:
     return servers
 
 
-def test_what_the_other_binds_takes_room_and_what_it_frees_is_used(servers: KubeServers, tmp_path):
-    api = servers.api
+@pytest.fixture(scope="module")
+def history(servers: KubeServers) -> Iterator[EtcdHistory]:
+    with EtcdHistory(servers.at.etcd_url) as history:
+        yield history
+
+
+def test_what_the_other_binds_takes_room_and_what_it_frees_is_used(
+    servers: KubeServers, history: EtcdHistory, tmp_path
+):
+    api, case = servers.api, Case(servers, history)
     with muster_run(servers.kubeconfig, tmp_path, "-o", "json") as muster:
         for number in range(200):
             api.create(PODS, pod(f"ours-{number}", cpu="100m")).ok()
@@ -44,3 +62,49 @@ def test_what_the_other_binds_takes_room_and_what_it_frees_is_used(servers: Kube
         assert over_full(api) == []
         result = result_of(muster.stop())
     assert (result["bound"], result["pending"]) == (201, 0)
+    assert case.check(tmp_path / "run").bound == 201
+
+
+def test_a_crowd_of_both_over_fills_nothing_that_was_known(
+    servers: KubeServers, history: EtcdHistory, tmp_path
+):
+    """All at once would be one batch; at a rate both decide on the other's newest binds."""
+    api, case = servers.api, Case(servers, history)
+    for number in range(int(CROWD / PER_NODE * SPARE)):
+        body = node(f"crowd-{number}", cpu=str(PER_NODE), ready=True, labels={"for": "crowd"})
+        api.create("/api/v1/nodes", body).ok()
+    api.create(PODS, pod("first", cpu="1m")).ok()
+    with muster_run(servers.kubeconfig, tmp_path) as muster:
+        until("we are there", lambda: bool(nodes_of(api)["first"]))
+        case.begin()
+        began_s = time.monotonic()
+        for number in range(CROWD):
+            time.sleep(max(0.0, began_s + number / CROWD_PER_S - time.monotonic()))
+            name = "default-scheduler" if number % 2 else "muster"
+            wanted = {"nodeSelector": {"for": "crowd"}}
+            api.create(PODS, pod(f"crowd-{number}", cpu="1", scheduler=name, **wanted)).ok()
+        until("all bound", lambda: all(nodes_of(api).values()))
+        verdict = case.check(tmp_path / "run")
+        muster.stop()
+    tell(verdict)
+    assert verdict.bound == CROWD / 2
+    # The very last may not have been consumed yet.
+    assert len(verdict.told_after_s) >= CROWD / 2 - 5
+    assert p99(verdict.told_after_s) <= STALE_P99_S
+    assert p99([race.stale_s for race in verdict.races] or [0.0]) <= STALE_P99_S
+
+
+def p99(values: list[float]) -> float:
+    return sorted(values)[int(len(values) * 0.99)]
+
+
+def tell(verdict: Verdict) -> None:
+    """The races, for whoever looks (`pytest -rP`)."""
+    for race in verdict.races:
+        print(f"{race.pod} over-fills {race.node} with {', '.join(race.missed)} unseen", end="")
+        print(f" for {race.stale_s * 1000:.0f} ms when we decided")
+    lags_ms = sorted(lag * 1000 for lag in verdict.told_after_s)
+    print(
+        f"{len(verdict.races)} races of {verdict.bound} binds; told of foreign binds after", end=""
+    )
+    print(f" {lags_ms[len(lags_ms) // 2]:.0f} ms (p99 {p99(lags_ms):.0f} ms)")

@@ -57,6 +57,11 @@ def nodes_of(api: KubeApi) -> dict[str, str]:
     }
 
 
+def delete_pods(api: KubeApi) -> None:
+    """Every pod, at once."""
+    api.request("DELETE", f"{PODS}?gracePeriodSeconds=0").ok()
+
+
 def over_full(api: KubeApi) -> list[str]:
     """Nodes whose pods ask for more than there is: recomputed from the API alone."""
     cpu: Counter[str] = Counter()

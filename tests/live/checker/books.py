@@ -13,7 +13,6 @@ from tests.live.checker.fits import Amounts
 from tests.live.checker.journals import Entry, Event, Journals, column
 
 WORLD = "ingest/0"
-_REMOVED = ("gone",)
 
 
 @dataclass(frozen=True)
@@ -52,12 +51,22 @@ class Books:
         kind = event["type"]
         if source == WORLD:
             self._world(kind, event, entry)
-        elif kind == "bind_failed" and event["reason"] in _REMOVED:
-            self._drop(column(event["ids"]))
+        elif kind == "bind_failed":
+            self._failed(event)
         elif kind == "gang_committed":
             self.held.pop((event["gang"], event["attempt"]), None)
         elif kind in ("gang_released", "gang_timed_out"):
             self._give_back(self.held.pop((event["gang"], event["attempt"]), ()))
+
+    def _failed(self, event: Event) -> None:
+        """Binds that will never be, on these nodes; the pods may be elsewhere by now."""
+        if event["reason"] == "gone":
+            self._drop(column(event["ids"]))
+            return
+        nodes = column(event.get("nodes", b""))
+        for pod, number in zip(column(event["ids"]), nodes, strict=True):
+            if self.place.get(pod) == self.names.get(number):
+                self._give_back([pod])
 
     def _world(self, kind: str, event: Event, entry: Entry) -> None:
         if kind == "nodes_set":

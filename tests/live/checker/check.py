@@ -47,8 +47,8 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """All that is looked at. `changes` begin with what there was; what is up to `since` is no
-    concern of ours, though it is there.
+    """All that is looked at. `changes` begin with what there was; what is up to `since` (its
+    time: `since_s`) is no concern of ours, though it is there.
     """
 
     changes: Sequence[Change]
@@ -56,6 +56,7 @@ class Evidence:
     journals: Journals
     now_s: float
     since: int = 0
+    since_s: float = 0.0
     schedulers: frozenset[str] = frozenset({"muster"})
 
 
@@ -196,7 +197,7 @@ class _Case:
 
     def _told(self) -> None:
         for one in self.posts:
-            if one.ours or one.code != CREATED or one.uid in self.lives:
+            if one.ours or one.code != CREATED or one.time_s < self.evidence.since_s:
                 continue
             told = [books.told_s[one.uid] for books in self.books if one.uid in books.told_s]
             self.verdict.told_after_s += [min(told) - one.time_s] if told else []

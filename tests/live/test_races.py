@@ -1,0 +1,221 @@
+"""What happens between a decision and its bind: nodes that go or shrink, pods that go or come back
+under their name, answers that are lost, and requests that arrive too late.
+
+The proxy holds a bind on its way until the fault is done; so each fault happens for certain.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.testing.etcd_history import EtcdHistory
+from shared.testing.kube_credentials import ADMIN
+from shared.testing.kube_options import KubeOptions
+from shared.testing.kube_proxy import Fault, Kind
+from shared.testing.kube_proxy_thread import ProxyThread, proxy_thread
+from shared.testing.kube_server import KubeServers
+from tests.live.case import Case
+from tests.live.checker.audit import Post
+from tests.live.conftest import NewCluster
+from tests.live.world import (
+    PODS,
+    Running,
+    create_nodes,
+    delete_pods,
+    muster_run,
+    node,
+    nodes_of,
+    pod,
+    until,
+)
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+NODES = "/api/v1/nodes"
+ANSWERS = 25
+DROPPED = 20
+LATE_S = 4.0
+PATCH = "application/strategic-merge-patch+json"
+
+
+@pytest.fixture(scope="module")
+def servers(new_cluster: NewCluster) -> KubeServers:
+    return new_cluster(KubeOptions(storage_json=True))
+
+
+@pytest.fixture(scope="module")
+def history(servers: KubeServers) -> Iterator[EtcdHistory]:
+    with EtcdHistory(servers.at.etcd_url) as history:
+        yield history
+
+
+@pytest.fixture(scope="module")
+def proxy(servers: KubeServers) -> Iterator[ProxyThread]:
+    with proxy_thread(servers.at) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("races")
+
+
+@pytest.fixture(scope="module")
+def muster(
+    servers: KubeServers, history: EtcdHistory, proxy: ProxyThread, folder: Path
+) -> Iterator[Running]:
+    """One run for all of these tests: what one leaves behind is the next one's world."""
+    config = servers.write_kubeconfig(folder / "config", ADMIN, url=proxy.proxy.url)
+    with muster_run(config, folder) as running:
+        yield running
+        running.stop()
+
+
+@pytest.fixture
+def case(
+    servers: KubeServers, history: EtcdHistory, muster: Running, proxy: ProxyThread
+) -> Iterator[Case]:
+    """Without pods, and with one node of two cores."""
+    case = Case(servers, history)
+    create_nodes(servers.api, ["node-a"], cpu=2)
+    yield case
+    proxy.proxy.faults.clear()
+    delete_pods(servers.api)
+    for found in servers.api.items(NODES):
+        servers.api.request("DELETE", f"{NODES}/{found['metadata']['name']}").ok()
+
+
+def held(proxy: ProxyThread, name: str) -> Fault:
+    """The next bind of this pod stays on its way until it is let go."""
+    return proxy.add(Fault(kind=Kind.HOLD, method="POST", path=f"/{name}/binding$"))
+
+
+def is_held(fault: Fault) -> bool:
+    return fault.times == 0
+
+
+def posts_of(case: Case, name: str) -> list[Post]:
+    """What the server said to our binds of this name since the test began."""
+    return [one for one in case.posts() if one.pod == f"default/{name}" and one.ours]
+
+
+def test_a_node_that_goes_before_the_bind(
+    servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path
+):
+    """The API server does not look, so the pod has a node that is not there: that is a race, and
+    whoever collects pods of lost nodes deals with it. Nobody else goes there.
+    """
+    api, fault = servers.api, held(proxy, "lost")
+    api.create(PODS, pod("lost")).ok()
+    until("the bind is on its way", lambda: is_held(fault))
+    api.request("DELETE", f"{NODES}/node-a").ok()
+    proxy.over(fault)
+    until("bound", lambda: nodes_of(api)["lost"] == "node-a")
+    api.create(PODS, pod("next")).ok()
+    until("it waits", lambda: "conditions" in api.get(f"{PODS}/next").ok()["status"])
+    verdict = case.check(folder / "run")
+    assert [(race.pod, race.resources) for race in verdict.races] == [
+        ("default/lost", ("the node itself",))
+    ]
+    assert (verdict.bound, verdict.waiting) == (1, 1)
+
+
+def test_a_node_that_shrinks_before_the_bind(
+    servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path
+):
+    api, fault = servers.api, held(proxy, "large")
+    api.create(PODS, pod("large", cpu="2")).ok()
+    until("the bind is on its way", lambda: is_held(fault))
+    less = {"status": {"allocatable": {"cpu": "1"}, "capacity": {"cpu": "1"}}}
+    api.request("PATCH", f"{NODES}/node-a/status", less, content_type=PATCH).ok()
+    proxy.over(fault)
+    until("bound", lambda: nodes_of(api)["large"] == "node-a")
+    api.create(PODS, pod("small")).ok()
+    until("it waits", lambda: "conditions" in api.get(f"{PODS}/small").ok()["status"])
+    verdict = case.check(folder / "run")
+    assert [(race.pod, race.resources) for race in verdict.races] == [("default/large", ("cpu",))]
+
+
+def test_a_pod_that_goes_before_the_bind_gives_its_room_back(
+    servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path
+):
+    api, fault = servers.api, held(proxy, "short")
+    api.create(PODS, pod("short", cpu="2")).ok()
+    until("the bind is on its way", lambda: is_held(fault))
+    delete_pods(api)
+    proxy.over(fault)
+    api.create(PODS, pod("next", cpu="2")).ok()
+    until("it has the room", lambda: nodes_of(api)["next"] == "node-a")
+    assert [post.code for post in posts_of(case, "short")] == [404]
+    assert case.check(folder / "run").races == []
+
+
+@pytest.mark.parametrize("is_gated", [False, True], ids=["open", "gated"])
+def test_a_pod_that_comes_back_under_its_name(
+    servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path, is_gated: bool
+):
+    """The bind on its way is for the pod that was: the new one is decided anew, once it may be."""
+    api, fault = servers.api, held(proxy, "again")
+    api.create(PODS, pod("again", cpu="2")).ok()
+    until("the bind is on its way", lambda: is_held(fault))
+    delete_pods(api)
+    gates: dict[str, Any] = {"schedulingGates": [{"name": "example.com/wait"}]} if is_gated else {}
+    body = pod("again", cpu="1", **gates)
+    made = api.create(PODS, body).ok()
+    proxy.over(fault)
+    until("the old bind is refused", lambda: bool(posts_of(case, "again")))
+    first = posts_of(case, "again")[0]
+    assert (first.code, first.uid == made["metadata"]["uid"]) == (409, False)
+    assert "UID in precondition" in first.message
+    if is_gated:
+        assert nodes_of(api)["again"] == ""
+        gate_again = [{"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": "a.b/c"}}]
+        kind = "application/json-patch+json"
+        refused = api.request("PATCH", f"{PODS}/again", gate_again, content_type=kind)
+        assert refused.status == 422, "a pod that was made can be gated no more"
+        lifted = [{"op": "remove", "path": "/spec/schedulingGates"}]
+        api.request("PATCH", f"{PODS}/again", lifted, content_type=kind).ok()
+    until("the new one is bound", lambda: nodes_of(api)["again"] == "node-a")
+    assert case.check(folder / "run").races == []
+
+
+def test_answers_that_are_lost_after_the_bind(
+    servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path
+):
+    api = servers.api
+    proxy.add(Fault(kind=Kind.DROP_ANSWER, method="POST", path="/binding$", times=DROPPED))
+    before = len(proxy.proxy.happened(Kind.DROP_ANSWER))
+    for number in range(ANSWERS):
+        api.create(PODS, pod(f"unheard-{number}", cpu="50m")).ok()
+    until("all bound", lambda: all(nodes_of(api).values()))
+    dropped = proxy.proxy.happened(Kind.DROP_ANSWER)[before:]
+    assert [passed.status for passed in dropped] == [201] * DROPPED
+    verdict = case.check(folder / "run")
+    assert (verdict.bound, verdict.races) == (ANSWERS, [])
+
+
+def test_a_bind_that_arrives_after_another_decision_is_refused(
+    servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path
+):
+    """Its connection broke and its node went: it is given up for certain, and binds elsewhere. The
+    first one arrives then, and would succeed but for its resourceVersion.
+    """
+    api = servers.api
+    to_a = b'"name":"node-a"'
+    late = Fault(kind=Kind.LATE, method="POST", path="/slow/binding$", body=to_a, delay_s=LATE_S)
+    proxy.add(late)
+    proxy.add(
+        Fault(kind=Kind.REFUSE, method="POST", path="/slow/binding$", body=to_a, times=10_000)
+    )
+    api.create(PODS, pod("slow")).ok()
+    until("the bind is on its way", lambda: late.times == 0)
+    api.request("DELETE", f"{NODES}/node-a").ok()
+    api.create(NODES, node("node-b", cpu=2)).ok()
+    until("bound elsewhere", lambda: nodes_of(api)["slow"] == "node-b", limit_s=LATE_S)
+    proxy.settled()
+    refused = posts_of(case, "slow")[-1]
+    assert (refused.node, refused.code) == ("node-a", 409)
+    assert "ResourceVersion in precondition" in refused.message
+    assert nodes_of(api)["slow"] == "node-b"
+    assert case.check(folder / "run").races == []
