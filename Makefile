@@ -36,10 +36,10 @@ WORLD ?= examples/manifests
 T ?= tests
 PYTEST_WORKERS ?= 2
 
-.PHONY: help run test check lint tidy format bench schemas venv servers cluster lock clean
+.PHONY: help run test check lint tidy format bench bench-cluster schemas venv servers cluster lock clean
 
 help: ## Show this list
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 run: $(RUN_STAMP) ## Set everything up and schedule the bundled example (WORLD=..., ARGS=...)
 	@$(BIN)/muster run $(WORLD) $(ARGS)
@@ -65,6 +65,9 @@ format: $(DEV_STAMP) ## Format the sources and apply the safe fixes
 
 bench: $(RUN_STAMP) ## Measure the speed table (ARGS=...)
 	@$(BIN)/python -m loadtest $(ARGS)
+
+bench-cluster: $(DEV_STAMP) ## Measure beside kube-scheduler on a real API server (ARGS=--help)
+	@$(BIN)/python -m loadtest.cluster $(ARGS)
 
 schemas: $(DEV_STAMP) ## Write schemas/ and docs/transitions.md from the types and tables
 	@$(BIN)/python -m muster.schemas && $(BIN)/python -m muster.diagrams && $(BIN)/python -m tests.contract.add_golden

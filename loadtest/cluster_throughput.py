@@ -1,0 +1,158 @@
+"""How many pods a second are bound on a real API server: from a backlog, and while they come."""
+
+import asyncio
+import time
+from collections import Counter
+from contextlib import aclosing
+from typing import Any
+
+from loadtest.cluster_contestants import BARE, BARE_WIDTHS, Binder, Contestant
+from loadtest.cluster_load import Load, pod_names
+from loadtest.cluster_measure import (
+    LIMIT_S,
+    Bill,
+    Figures,
+    Sizes,
+    bill,
+    end,
+    figure,
+    of_each,
+    on_fresh_cluster,
+    ready,
+    used,
+)
+from shared.adapters.kube_objects import Meta
+from shared.testing.kube_server import KubeServers
+
+SETTLE_S = 2.0
+"""Events and conditions follow the binds; they are counted too."""
+OF_LOAD = "POST pods"
+SHARE = "of min(3 x kube-scheduler, 0.7 x bare)"
+
+
+def backlog(sizes: Sizes) -> Figures:
+    """All pods are there before anybody looks; from the first one bound to the last."""
+    return _measured(sizes, _bare_backlog, of_each(sizes, _backlog))
+
+
+def creating(sizes: Sizes) -> Figures:
+    """From the first pod created to the last one bound, created as fast as the server takes."""
+    return _measured(sizes, _bare_creating, of_each(sizes, _creating))
+
+
+def _measured(sizes: Sizes, bare: Any, figures: Figures) -> Figures:
+    if sizes.has(BARE):
+        figures = on_fresh_cluster(sizes, lambda _, load: bare(load, sizes)) + figures
+    rates = {one["who"]: one["value"] for one in figures if one["what"] == "bound"}
+    return figures + (
+        _ratios(rates, any(one["void"] for one in figures)) if len(rates) == 3 else []
+    )
+
+
+def _ratios(rates: dict[str, float], void: bool) -> Figures:
+    """How far Muster came, within one run."""
+    own, theirs, bare = rates["muster"], rates["kube-scheduler"], rates[BARE]
+    target = min(3 * theirs, 0.7 * bare)
+    return [
+        figure("muster", "times kube-scheduler", own / theirs if theirs else 0.0, "", void),
+        figure("muster", "of the bare limit", own / bare, "", void),
+        figure("muster", SHARE, own / target if target else 0.0, "", void),
+    ]
+
+
+# ---------------------------------------------------------------------------------- schedulers
+
+
+async def _backlog(servers: KubeServers, load: Load, one: Contestant, sizes: Sizes) -> Figures:
+    names = pod_names(sizes.pods)
+    await load.create_pods(names, one.scheduler)
+    writes, first = await load.writes(), bill(servers, None)
+    async with aclosing(load.bound()) as bound:
+        await anext(bound)
+        process = await asyncio.to_thread(one.start, servers)
+        began_s = await _first(bound)
+    is_whole = await load.until_bound(names[-1], LIMIT_S)
+    last = bill(servers, process)
+    took_s = last.time_s - began_s if is_whole and began_s else 0.0
+    figures = await _figures(load, one.name, (first, last), writes, sizes.pods)
+    await end(servers, process, is_whole)
+    return [_bound(one.name, sizes.pods, took_s), *figures]
+
+
+async def _first(bound: Any) -> float:
+    """When the first pod was bound; 0 = none was."""
+    try:
+        await asyncio.wait_for(anext(bound), LIMIT_S)
+    except TimeoutError:
+        return 0.0
+    return time.monotonic()
+
+
+async def _creating(servers: KubeServers, load: Load, one: Contestant, sizes: Sizes) -> Figures:
+    process = await ready(servers, load, one)
+    names = pod_names(sizes.pods)
+    writes, first = await load.writes(), bill(servers, process)
+    await load.create_pods(names, one.scheduler)
+    is_whole = await load.until_bound(names[-1], LIMIT_S)
+    last = bill(servers, process)
+    took_s = last.time_s - first.time_s if is_whole else 0.0
+    figures = await _figures(load, one.name, (first, last), writes, sizes.pods)
+    await end(servers, process, is_whole)
+    return [_bound(one.name, sizes.pods, took_s), *figures]
+
+
+async def _figures(
+    load: Load, who: str, bills: tuple[Bill, Bill], before: Counter[str], pods: int
+) -> Figures:
+    """What it used between two bills, and what it wrote in the end."""
+    await asyncio.sleep(SETTLE_S)
+    writes = await load.writes() - before
+    del writes[OF_LOAD]
+    events = sum(count for what, count in writes.items() if what.endswith(" events"))
+    return [
+        *used(who, *bills, pods),
+        figure(who, "API writes", writes.total() / pods, "per pod"),
+        figure(who, "events among them", events / pods, "per pod"),
+    ]
+
+
+def _bound(who: str, pods: int, took_s: float) -> dict[str, Any]:
+    """`took_s` 0 = not all of them."""
+    return figure(who, "bound", pods / took_s if took_s else 0.0, "pods/s", not took_s)
+
+
+# ---------------------------------------------------------------------------------- bare limit
+
+
+async def _bare_backlog(load: Load, sizes: Sizes) -> Figures:
+    rates = []
+    for width in BARE_WIDTHS:
+        pods: list[Meta] = []
+        await load.create_pods(pod_names(sizes.pods, f"bare-{width}"), "nobody", 0, pods.append)
+        binder = Binder(load, sizes.nodes, width)
+        began_s = time.perf_counter()
+        await binder.bind(pods)
+        rates.append(sizes.pods / (time.perf_counter() - began_s))
+    return _bare(rates)
+
+
+async def _bare_creating(load: Load, sizes: Sizes) -> Figures:
+    rates = []
+    for width in BARE_WIDTHS:
+        names = pod_names(sizes.pods, f"bare-{width}")
+        coming: asyncio.Queue[Meta] = asyncio.Queue()
+        binder = Binder(load, sizes.nodes, width)
+        began_s = time.perf_counter()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(load.create_pods(names, "nobody", 0, coming.put_nowait))
+            group.create_task(binder.bind_coming(coming, len(names)))
+        rates.append(sizes.pods / (time.perf_counter() - began_s))
+    return _bare(rates)
+
+
+def _bare(rates: list[float]) -> Figures:
+    each = [
+        figure(BARE, f"{width} at once", rate, "pods/s")
+        for width, rate in zip(BARE_WIDTHS, rates, strict=True)
+    ]
+    return [*each, figure(BARE, "bound", max(rates), "pods/s")]

@@ -1,0 +1,55 @@
+"""`make bench-cluster` at a tiny size: all cases, all contestants, nothing void."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.live.conftest import require_kube
+from tests.live.world import ROOT
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+TINY = ["--runs", "1", "--nodes", "20", "--pods", "60", "--bound", "40", "--seconds", "1"]
+SCHEDULERS = {"kube-scheduler", "muster"}
+
+
+def figures(case: str, *more: str) -> dict[tuple[str, str], float]:
+    """(who, what) -> value of one run."""
+    require_kube()
+    command = [sys.executable, "-m", "loadtest.cluster", case, *TINY, *more, "-o", "json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert not any(row["void"] for row in rows), rows
+    assert {row["case"] for row in rows} == {case}
+    return {(row["who"], row["what"]): row["value"] for row in rows}
+
+
+@pytest.mark.parametrize("case", ["backlog", "creating"])
+def test_throughput_is_measured_of_all_three(case: str):
+    found = figures(case)
+    for who in ("bare", *SCHEDULERS):
+        assert found[who, "bound"] > 0
+    for who in SCHEDULERS:
+        assert found[who, "CPU of its own"] > 0
+        # A binding for each, and its event.
+        assert found[who, "API writes"] == pytest.approx(2.0, abs=0.2)
+    times = found["muster", "bound"] / found["kube-scheduler", "bound"]
+    assert found["muster", "times kube-scheduler"] == pytest.approx(times, abs=0.01)
+
+
+def test_times_are_measured():
+    started = figures("startup")
+    assert {who for who, _ in started} == SCHEDULERS
+    assert all(seconds > 0 for seconds in started.values())
+    found = figures("latency", "--only", "muster")
+    assert {who for who, _ in found} == {"muster"}
+    assert 0 < found["muster", "p50"] <= found["muster", "p99"]
+
+
+def test_a_wrong_word_is_refused():
+    command = [sys.executable, "-m", "loadtest.cluster", "backlog", "--only", "nobody"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "must be one of bare, kube-scheduler, muster" in done.stderr
