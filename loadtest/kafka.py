@@ -157,7 +157,7 @@ def profiled(folder: Path) -> dict[str, Sequence[str]]:
 WARM_UP = Case("flood:pods=30000,nodes=1000,rate=6000", 30_000, speed=1)
 IDENTICAL = Case("flood:pods=200000,nodes=5000", 200_000)
 OPENB = Case("flood:pods=50000,nodes=5000,gpu-nodes=1000,shapes=openb", 50_000)
-LATENCY = Case("flood:pods=60000,nodes=5000,rate=1000", 60_000, speed=1)
+LATENCY = Case("flood:pods=60000,nodes=5000,rate=1000,start=3s", 60_000, speed=1)
 CASES = {"identical": IDENTICAL, "openb": OPENB, "latency": LATENCY}
 
 

@@ -96,14 +96,11 @@ class Child:
         return self._process.wait(STOP_S)
 
 
-SNAPSHOT_S = "3"
-"""Short, so that a replay of a short run can begin in its middle."""
-
-
 @dataclass
 class ProcessMesh:
     """A cluster that plays `world` and a process for each journal over one broker. `commands`
-    replaces how a journal's process is started, `settings` are words of `--set`.
+    replaces how a journal's process is started, `settings` are words of `--set`; `snapshot_s` 0 is
+    what `muster serve` does by itself.
     """
 
     folder: Path
@@ -113,6 +110,7 @@ class ProcessMesh:
     settings: Sequence[str] = ()
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
+    snapshot_s: int = 0
     services: dict[str, Child] = field(default_factory=dict)
     others: list[Child] = field(default_factory=list)
 
@@ -144,7 +142,8 @@ class ProcessMesh:
         words = ["serve", journal, "--bus", self.bus, "--cluster", self._address]
         words += ["--placements", str(self.placements), "--run-dir", str(self.folder / "run")]
         words += ["--owner", f"{owner}-{journal}", *self._sets()]
-        words += ["--snapshot-seconds", SNAPSHOT_S]
+        if self.snapshot_s:
+            words += ["--snapshot-seconds", str(self.snapshot_s)]
         return self._child(
             f"{journal}-{owner}", words, command or self.commands.get(journal, COMMAND)
         )

@@ -27,7 +27,7 @@ ALERT = ("permit", "preemption")
 PACED = "ingest"
 """Pace is set where pods come in: the others follow it, and hold nothing up at every hop."""
 
-KAFKA_PACE_MS = 12
+KAFKA_PACE_MS = 20
 """How far apart ingest's turns begin over Kafka, where a record costs each of its readers a fetch:
 the processor is the limit long before the network is.
 """
@@ -42,9 +42,10 @@ BEHIND = {"queueing": 3, "placement": 6, "permit": 9, "preemption": 9, "binding"
 process in one round, before the commit that they share.
 """
 
-GC_THRESHOLDS = (2_000, 10, 1_000)
+GC_THRESHOLDS = (1_000, 5, 4_000)
 """Full collections go through the whole state and hold the loop up for tens of milliseconds; what
-the services leave behind in cycles (failed requests, mostly) is young when it dies.
+the services leave behind in cycles (failed requests, mostly) is young when it dies. Young
+collections are frequent because their pauses, not their sum, are what a pod waits for.
 """
 
 

@@ -28,6 +28,8 @@ from shared.model.world import World
 QUIET_S = 1.3
 LOOKS = 6
 LOOK_S = 0.25
+SNAPSHOT_S = 3
+"""Short, so that a replay of a short run can begin in its middle."""
 
 
 class Hurt(Struct, frozen=True):
@@ -59,7 +61,13 @@ class Trial:
         self.placements = placements
         prefix = folder.name
         self.mesh = ProcessMesh(
-            folder, f"kafka://{bootstrap}/{prefix}", [world], placements, settings, commands or {}
+            folder,
+            f"kafka://{bootstrap}/{prefix}",
+            [world],
+            placements,
+            settings,
+            commands or {},
+            snapshot_s=SNAPSHOT_S,
         )
         settings_of_one = KafkaSettings(
             bootstrap=bootstrap, prefix=prefix, replication_factor=1, min_insync_replicas=1

@@ -33,13 +33,15 @@ TICK_MS = 1
 @dataclass(frozen=True)
 class Flood:
     """Settings of one flood. `rate` (pods/s) 0 = backlog. Within `window` pods of one instant,
-    equal shapes share a column (1 = strict random order). `gpu_nodes` of the nodes have 8 GPUs.
+    equal shapes share a column (1 = strict random order). `gpu_nodes` of the nodes have 8 GPUs. The
+    nodes are there from the beginning, the first pods arrive at `start_ms`.
     """
 
     pods: int = 1_000
     shapes: Shapes = "identical"
     nodes: int = 100
     rate: int = 0
+    start_ms: int = 0
     seed: int = 1
     window: int = 1_000
     node_cpu_milli: int = 32_000
@@ -104,14 +106,14 @@ def _instants(flood: Flood) -> Iterator[tuple[int, int, int]]:
     """(time, first pod, pods) of everything that arrives at one instant."""
     if flood.rate == 0:
         if flood.pods:
-            yield 0, 0, flood.pods
+            yield flood.start_ms, 0, flood.pods
         return
     first, at_ms = 0, 0
     while first < flood.pods:
         due = Fraction((at_ms + TICK_MS) * flood.rate, 1000)
         stop = min(flood.pods, int(due))
         if stop > first:
-            yield at_ms, first, stop - first
+            yield flood.start_ms + at_ms, first, stop - first
         first, at_ms = stop, at_ms + TICK_MS
 
 

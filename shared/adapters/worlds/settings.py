@@ -196,6 +196,7 @@ def _flood(word: str, body: str, choice: Choice) -> Chosen:
         "shapes": shapes,
         "nodes": words.count("nodes", plain.nodes),
         "rate": words.count("rate", plain.rate),
+        "start_ms": words.duration_ms("start", plain.start_ms),
         "seed": seed,
         "window": words.count("window", plain.window, 1),
         "node_cpu_milli": words.quantity("node-cpu", plain.node_cpu_milli, quantities.milli),

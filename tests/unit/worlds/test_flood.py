@@ -32,6 +32,14 @@ def test_a_rate_spreads_arrivals_evenly():
 
 
 @pytest.mark.parametrize("rate", [0, 1_000])
+def test_pods_can_arrive_after_a_start(rate):
+    at_once = flood_world(Flood(pods=100, rate=rate))
+    later = flood_world(Flood(pods=100, rate=rate, start_ms=3_000))
+    assert later.nodes == at_once.nodes
+    assert [a.at_ms - 3_000 for a in later.arrivals] == [a.at_ms for a in at_once.arrivals]
+
+
+@pytest.mark.parametrize("rate", [0, 1_000])
 def test_openb_shapes_are_seeded_and_complete(openb, rate):
     pod_file = openb / "openb_pod_list_default.csv"
     flood = Flood(pods=600, shapes="openb", rate=rate, window=100)
