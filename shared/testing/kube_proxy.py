@@ -115,6 +115,7 @@ class KubeProxy:
     log: list[Passed] = field(default_factory=list)
     _late: set[asyncio.Task[None]] = field(default_factory=set)
     _ending: asyncio.Event = field(default_factory=asyncio.Event)
+    _watches: dict[int, web.BaseRequest] = field(default_factory=dict)
 
     def happened(self, kind: Kind) -> list[Passed]:
         """The requests that this fault was done to."""
@@ -123,6 +124,13 @@ class KubeProxy:
     async def settled(self) -> None:
         """Until every late request so far has arrived."""
         await asyncio.gather(*self._late)
+
+    def cut(self, path: str) -> int:
+        """Break the open watches whose path and query match; how many there were."""
+        found = [one for one in self._watches.values() if re.search(path, one.path_qs)]
+        for request in found:
+            _broken(request)
+        return len(found)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request of a client."""
@@ -183,7 +191,11 @@ class KubeProxy:
                 response = web.StreamResponse(status=answer.status, headers=headers)
                 if "watch=" in request.query_string:
                     await response.prepare(request)
-                    return await self._stream(request, response, answer, passed, fault)
+                    self._watches[id(passed)] = request
+                    try:
+                        return await self._stream(request, response, answer, passed, fault)
+                    finally:
+                        del self._watches[id(passed)]
                 whole = await answer.read()
                 response.content_length = len(whole)
                 await response.prepare(request)

@@ -32,6 +32,14 @@ class ProxyThread:
         fault.times = 0
         self.loop.call_soon_threadsafe(fault.over.set)
 
+    def cut(self, path: str) -> int:
+        """Break open watches; see KubeProxy."""
+
+        async def cut() -> int:
+            return self.proxy.cut(path)
+
+        return asyncio.run_coroutine_threadsafe(cut(), self.loop).result()
+
     def settled(self) -> None:
         """Until every late request so far has arrived."""
         asyncio.run_coroutine_threadsafe(self.proxy.settled(), self.loop).result()

@@ -10,6 +10,7 @@ from typing import Any
 from tests.live.checker.audit import Post, posts
 from tests.live.checker.books import Decision, keep
 from tests.live.checker.fits import Amounts, requests
+from tests.live.checker.gone import wrong_deletes
 from tests.live.checker.journals import Journals
 from tests.live.checker.waiting import waits
 from tests.live.checker.world import NODES, PODS, Change, World
@@ -100,6 +101,7 @@ class _Case:
         for books in self.books:
             self.verdict.problems += books.problems
         self._told()
+        self.verdict.problems += wrong_deletes(self.evidence.journals, self.evidence.changes)
         self._rest(world)
         return self.verdict
 

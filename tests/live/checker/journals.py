@@ -20,12 +20,15 @@ Event = dict[str, Any]
 
 @dataclass
 class Entry:
-    """One record that counts. `consumed` are (journal, start, stop)."""
+    """One record that counts. `consumed` are (journal, start, stop); `owner` is there where it
+    claims the journal.
+    """
 
     position: int
     time_s: float
     consumed: list[tuple[str, int, int]]
     events: list[Event] = field(default_factory=list)
+    owner: str = ""
 
     def of(self, *kinds: str) -> list[Event]:
         """Its events of these kinds, in order."""
@@ -52,10 +55,11 @@ def entries(payloads: Iterable[tuple[int, bytes]]) -> list[Entry]:
             term = position
         elif record["term"] != term:
             continue
+        owner = (record.get("claim") or {}).get("owner", "")
         consumed = [(part[0], part[1], part[2]) for part in record.get("consumed", ())]
         slices = [msgspec.msgpack.decode(body) for _to, body in record.get("slices", ())]
         events = [event for part in slices for event in part]
-        found.append(Entry(position, record["time_ms"] / 1000, consumed, events))
+        found.append(Entry(position, record["time_ms"] / 1000, consumed, events, owner))
     return found
 
 

@@ -1,0 +1,44 @@
+"""Nothing is told to be gone that is there: every delete in the world journal was one in etcd."""
+
+from collections.abc import Iterable
+
+from tests.live.checker.books import WORLD, uids_of
+from tests.live.checker.journals import Journals, column
+from tests.live.checker.world import PODS, Change
+
+HEARD_WITHIN_S = 2.0
+"""So much later than the product may this history have heard of a change."""
+_FINISHED = ("Succeeded", "Failed")
+
+
+def wrong_deletes(journals: Journals, changes: Iterable[Change]) -> list[str]:
+    """Pods that the world journal calls gone before they were."""
+    gone_s = _gone(changes)
+    uids = uids_of(journals)
+    return [
+        f"{WORLD} at {entry.position}: pod {uids[pod]} is called gone and is there"
+        for entry in journals.get(WORLD, ())
+        for event in entry.of("pods_gone")
+        for pod in column(event["ids"])
+        if gone_s.get(uids[pod], float("inf")) > entry.time_s + HEARD_WITHIN_S
+    ]
+
+
+def _gone(changes: Iterable[Change]) -> dict[str, float]:
+    """When each pod was deleted, finished, or about to go before it ever had a node: by uid."""
+    found: dict[str, float] = {}
+    there: dict[str, str] = {}
+    for change in changes:
+        if not change.key.startswith(PODS):
+            continue
+        before = there.pop(change.key, "")
+        if change.value is not None:
+            uid = there[change.key] = change.value["metadata"]["uid"]
+            leaves = change.value["metadata"].get("deletionTimestamp")
+            waits = not change.value["spec"].get("nodeName")
+            finished = change.value.get("status", {}).get("phase") in _FINISHED
+            if finished or (leaves and waits):
+                found.setdefault(uid, change.time_s)
+        if before and before != there.get(change.key):
+            found.setdefault(before, change.time_s)
+    return found
