@@ -1,35 +1,77 @@
-"""`muster serve --kubeconfig`: the services in processes of their own, one killed at a time."""
+"""`muster serve --kubeconfig` over Kafka: a process for each service, killed at random."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from shared.testing.kube_server import KubeServers
-from tests.live.world import PODS, Running, create_nodes, nodes_of, over_full, pod, until
+from shared.testing.etcd_history import EtcdHistory
+from shared.testing.kafka_server import INSTALL_COMMAND, KafkaBroker, kafka_available, new_broker
+from shared.testing.kube_options import KubeOptions
+from tests.live.case import Case
+from tests.live.checker.journals import SERVICES, of_kafka
+from tests.live.conftest import NewCluster
+from tests.live.world import PODS, Running, create_nodes, nodes_of, pod, until
+from tests.tools import require_tool
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
-PARTS = (("ingest",), ("binding",), ("queueing", "placement", "permit", "preemption"))
+PODS_EACH = 60
+SEED = 7
 
 
-def test_services_that_are_killed_lose_nothing(cluster: KubeServers, tmp_path):
-    api = cluster.api
-    create_nodes(api, [f"server-{number}" for number in range(20)], cpu=4)
-    bus = f"sqlite:{tmp_path / 'journals.db'}"
-
-    def serve(number: int) -> Running:
-        words = ["serve", *PARTS[number], "--bus", bus, "--run-dir", str(tmp_path / "run")]
-        config = ["--kubeconfig", str(cluster.kubeconfig), "--owner", f"part-{number}"]
-        return Running([*words, *config], tmp_path / f"log-{number}")
-
-    running = [serve(number) for number in range(len(PARTS))]
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    require_tool("kafka", INSTALL_COMMAND, found=kafka_available())
+    server = new_broker()
     try:
-        for number in range(len(PARTS)):
-            for place in range(60):
-                api.create(PODS, pod(f"kill-{number}-{place}", cpu="50m")).ok()
-                if place == 30:
-                    running[number].kill()
-            running[number].__exit__(None, None, None)
-            running[number] = serve(number)
-            until("all bound", lambda: all(nodes_of(api).values()))
-        assert over_full(api) == []
+        server.start()
+        yield server
     finally:
-        for process in running:
-            process.__exit__(None, None, None)
+        server.stop()
+
+
+def test_services_that_are_killed_lose_nothing(
+    new_cluster: NewCluster, broker: KafkaBroker, tmp_path: Path
+):
+    """Two at a time in the middle of a burst of pods, which ones and when drawn by chance."""
+    servers = new_cluster(KubeOptions(storage_json=True))
+    api, draw = servers.api, random.Random(SEED)
+    create_nodes(api, [f"server-{number}" for number in range(20)], cpu=4)
+
+    def serve(service: str) -> Running:
+        words = ["serve", service, "--bus", f"kafka://{broker.bootstrap}/live"]
+        paths = ["--kubeconfig", str(servers.kubeconfig), "--run-dir", str(tmp_path / "run")]
+        return Running([*words, *paths, "--owner", service], tmp_path / f"log-{service}")
+
+    running: dict[str, Running] = {}
+    with EtcdHistory(servers.at.etcd_url) as history:
+        case = Case(servers, history)
+        try:
+            for service in SERVICES:
+                running[service] = serve(service)
+            api.create(PODS, pod("first", cpu="50m")).ok()
+            until("all serve", lambda: all(nodes_of(api).values()))
+            order = draw.sample(SERVICES, len(SERVICES))
+            for pair in zip(order[::2], order[1::2], strict=True):
+                dies_at = draw.sample(range(PODS_EACH), 2)
+                for number in range(PODS_EACH):
+                    api.create(PODS, pod(f"{pair[0]}-{number}", cpu="50m")).ok()
+                    if number in dies_at:
+                        running[pair[dies_at.index(number)]].kill()
+                assert not all(nodes_of(api).values()), "nothing was in flight"
+                for service in pair:
+                    running[service].__exit__(None, None, None)
+                    running[service] = serve(service)
+                until("all bound", lambda: all(nodes_of(api).values()))
+            journals = asyncio.run(of_kafka(broker.bootstrap, "live"))
+            verdict = case.verdict(journals)
+        finally:
+            for process in running.values():
+                process.__exit__(None, None, None)
+    assert verdict.problems == [], "\n".join(verdict.problems)
+    assert (verdict.bound, verdict.races) == (3 * PODS_EACH + 1, [])
+    for service in SERVICES:
+        owners = [entry.owner for entry in journals[f"{service}/0"] if entry.owner]
+        assert owners == [service] * 2, f"{service} was not killed once"

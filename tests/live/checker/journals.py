@@ -14,7 +14,9 @@ from typing import Any
 
 import cramjam
 import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
+SERVICES = ("ingest", "queueing", "placement", "permit", "preemption", "binding")
 Event = dict[str, Any]
 
 
@@ -88,3 +90,31 @@ def _rows(connection: sqlite3.Connection, number: int) -> list[tuple[int, bytes]
         (position, stored if size < 0 else bytes(cramjam.zstd.decompress(stored, size)))
         for position, size, stored in rows
     ]
+
+
+async def of_kafka(bootstrap: str, prefix: str, placements: int = 1) -> Journals:
+    """All journals on a Kafka cluster without TLS: a topic for each service, an offset for each
+    position.
+    """
+    found: Journals = {}
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        for service in SERVICES:
+            for number in range(placements if service == "placement" else 1):
+                where = TopicPartition(f"{prefix}.{service}", number)
+                found[f"{service}/{number}"] = entries(await _records(consumer, where))
+    finally:
+        await consumer.stop()
+    return found
+
+
+async def _records(consumer: AIOKafkaConsumer, where: TopicPartition) -> list[tuple[int, bytes]]:
+    rows: list[tuple[int, bytes]] = []
+    consumer.assign([where])
+    await consumer.seek_to_beginning(where)
+    end = (await consumer.end_offsets([where]))[where]
+    while await consumer.position(where) < end:
+        batches = await consumer.getmany(where, timeout_ms=1_000)
+        rows += [(one.offset, one.value) for batch in batches.values() for one in batch]
+    return rows
