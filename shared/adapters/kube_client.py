@@ -6,27 +6,25 @@ objects (kubernetes-asyncio's models cost a hundred times what msgspec does) and
 
 import asyncio
 import random
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import aiohttp
 import msgspec
 from yarl import URL
 
-from shared.adapters.kube_credentials import Credentials
+from shared.adapters.http_wire import CONNECT_TIMEOUT_S, NotSent, Wire
+from shared.adapters.kube_credentials import Credentials, KubeconfigError
 
 REQUEST_TIMEOUT_S = 30.0
-CONNECT_TIMEOUT_S = 5.0
 READ_BUFFER_BYTES = 1 << 20
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 UNAUTHORIZED = 401
 RETRY_AFTER_MAX_S = 10.0
-
-
-class NotSent(ConnectionError):
-    """The request certainly did not reach the server."""
 
 
 class ApiError(ConnectionError):
@@ -77,6 +75,8 @@ class KubeClient:
         """Nothing is read or opened yet."""
         self.credentials = credentials
         self._session: aiohttp.ClientSession | None = None
+        # None where a proxy is to be used, which only aiohttp can.
+        self._wire: Wire | None = None
         self._opening = asyncio.Lock()
         self._timeout = aiohttp.ClientTimeout(
             total=REQUEST_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S
@@ -85,6 +85,9 @@ class KubeClient:
     async def close(self) -> None:
         """Close every connection. Idempotent."""
         session, self._session = self._session, None
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
         if session is not None:
             await session.close()
 
@@ -94,8 +97,12 @@ class KubeClient:
             if self._session is not None:
                 return
             await self.credentials.load()
+            tls = self.credentials.tls()
+            if not self.credentials.proxy:
+                context = tls if isinstance(tls, ssl.SSLContext) else None
+                self._wire = Wire(self.credentials.host, context, self.credentials.server_name)
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ssl=self.credentials.tls()),
+                connector=aiohttp.TCPConnector(limit=0, ssl=tls),
                 read_bufsize=READ_BUFFER_BYTES,
                 # There are no cookies, and looking for them costs a third of a request.
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -123,7 +130,29 @@ class KubeClient:
     async def _request(
         self, method: str, path: str, body: bytes | None, content_type: str
     ) -> Response:
-        session, headers = await self._ready()
+        session = await self._ready()
+        authorization = self.credentials.header()
+        if self._wire is not None:
+            fields = _fields(authorization, "" if body is None else content_type)
+            answer = await self._wire.ask(method, path, fields, body, REQUEST_TIMEOUT_S)
+            status, raw, retry_after = answer.status, answer.body, answer.retry_after
+        else:
+            status, raw, retry_after = await self._by_proxy(
+                session, authorization, method, path, body, content_type
+            )
+        is_stale = status == UNAUTHORIZED and await self._renewed(authorization)
+        return Response(status, raw, _retry_after_s(retry_after), is_stale)
+
+    async def _by_proxy(
+        self,
+        session: aiohttp.ClientSession,
+        authorization: str,
+        method: str,
+        path: str,
+        body: bytes | None,
+        content_type: str,
+    ) -> tuple[int, bytes, str]:
+        headers = self._headers()
         if body is not None:
             headers["Content-Type"] = content_type
         try:
@@ -135,20 +164,16 @@ class KubeClient:
                 timeout=self._timeout,
                 **self._more(),
             ) as answer:
-                raw = await answer.read()
+                return answer.status, await answer.read(), answer.headers.get("Retry-After", "")
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotSent(str(error)) from error
         except (aiohttp.ClientError, OSError) as error:
             if isinstance(error, TimeoutError):
                 raise
             raise ConnectionError(f"{type(error).__name__}: {error}") from error
-        is_stale = answer.status == UNAUTHORIZED and await self._renewed(headers)
-        wait_s = _retry_after_s(answer.headers.get("Retry-After"))
-        return Response(answer.status, raw, wait_s, is_stale)
 
-    async def _renewed(self, headers: dict[str, str]) -> bool:
+    async def _renewed(self, used: str) -> bool:
         """The server refused these credentials: whether there are others by now."""
-        used = headers.get("Authorization", "")
         await self.credentials.renew(refused=used)
         return self.credentials.header() != used
 
@@ -162,7 +187,7 @@ class KubeClient:
     @asynccontextmanager
     async def stream(self, path: str, silent_s: float) -> AsyncIterator[aiohttp.ClientResponse]:
         """GET that goes on; TimeoutError when nothing at all comes for so long."""
-        session, headers = await self._ready()
+        session, headers = await self._ready(), self._headers()
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silent_s
         )
@@ -171,21 +196,24 @@ class KubeClient:
                 self._url(path), headers=headers, timeout=timeout, **self._more()
             ) as answer:
                 if answer.status == UNAUTHORIZED:
-                    await self._renewed(headers)
+                    await self._renewed(headers.get("Authorization", ""))
                 yield answer
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):
                 raise TimeoutError(f"nothing came for {silent_s:.0f} s") from error
             raise ConnectionError(f"{type(error).__name__}: {error}") from error
 
-    async def _ready(self) -> tuple[aiohttp.ClientSession, dict[str, str]]:
+    async def _ready(self) -> aiohttp.ClientSession:
         if self._session is None:
             await self.open()
         elif self.credentials.is_due:
             await self.credentials.renew()
         assert self._session is not None
+        return self._session
+
+    def _headers(self) -> dict[str, str]:
         header = self.credentials.header()
-        return self._session, {"Authorization": header} if header else {}
+        return {"Authorization": header} if header else {}
 
     def _url(self, path: str) -> URL:
         return URL(self.credentials.host + path, encoded=True)
@@ -199,7 +227,19 @@ class KubeClient:
         return more
 
 
-def _retry_after_s(header: str | None) -> float:
+@lru_cache(maxsize=16)
+def _fields(authorization: str, content_type: str) -> str:
+    """Header lines. Raises KubeconfigError when the credentials are no header."""
+    lines = []
+    for name, value in (("Authorization", authorization), ("Content-Type", content_type)):
+        if not value.isprintable():
+            raise KubeconfigError(f"{name}: must be one line without control characters")
+        if value:
+            lines.append(f"{name}: {value}\r\n")
+    return "".join(lines)
+
+
+def _retry_after_s(header: str) -> float:
     """Seconds to wait, spread a little so that not everybody comes back at once."""
     if not header or not header.isdigit():
         return 0.0

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from shared.adapters.http_wire import NotSent
 from shared.adapters.kube_answers import TOO_MANY, bind_answer, change_answer
 from shared.adapters.kube_bodies import (
     binding,
@@ -22,7 +23,7 @@ from shared.adapters.kube_bodies import (
     scheduled,
     unscheduled,
 )
-from shared.adapters.kube_client import STRATEGIC_MERGE, KubeClient, NotSent, Response
+from shared.adapters.kube_client import STRATEGIC_MERGE, KubeClient, Response
 from shared.adapters.kube_events import KubeEvents
 from shared.adapters.kube_lane import Lane
 from shared.adapters.kube_objects import Meta
