@@ -10,6 +10,9 @@ from shared.adapters.kube_cluster import KubeCluster
 from shared.adapters.kube_credentials import IN_CLUSTER, Credentials, KubeconfigError
 
 SCHEDULER_NAME = "muster"
+CONFIRM_MS = 40_000
+"""So old a message gets before it is looked at again; written again, it is younger than a minute.
+"""
 HELP = f"A kubeconfig file, or '{IN_CLUSTER}' for the service account of the pod we run in."
 
 
@@ -32,7 +35,8 @@ def kube_config(config: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """The services' configuration for a live cluster: whose pods, and conditions are written."""
     ingest = {**config.get("ingest", {}), "schedulers": list(scheduler_names(names))}
     binding = {"status_patches": True, **config.get("binding", {})}
-    return {**config, "ingest": ingest, "binding": binding}
+    queueing = {"confirm_ms": CONFIRM_MS, **config.get("queueing", {})}
+    return {**config, "ingest": ingest, "queueing": queueing, "binding": binding}
 
 
 async def open_kube(cluster: KubeCluster) -> None:

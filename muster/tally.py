@@ -16,7 +16,7 @@ from shared.events.ingest import GangSet, PodsGone, PodsNamed, PodsPending
 from shared.events.permit import GangCommitted, GangTimedOut
 from shared.events.placement import GangHeld, Refused, Reserved
 from shared.events.preemption import EvictAsked, PreemptionOpened
-from shared.events.queueing import Dispatched, GangDispatched, GangWaits, Parked
+from shared.events.queueing import Confirmed, Dispatched, GangDispatched, GangWaits, Parked
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
@@ -66,6 +66,7 @@ class Tally:
             GangSet: self._gang_set,
             Dispatched: self._dispatched,
             Parked: self._parked,
+            Confirmed: self._parked,
             GangWaits: self._gang_waits,
             GangDispatched: lambda event: self.gangs_tried.add(event.gang),
             Reserved: self._devices,
@@ -122,7 +123,7 @@ class Tally:
     def _dispatched(self, event: Dispatched) -> None:
         self.batches[len(unpack(event.ids))] += 1
 
-    def _parked(self, event: Parked) -> None:
+    def _parked(self, event: Parked | Confirmed) -> None:
         for number in unpack(event.ids).tolist():
             self.messages[number] = event.message
 

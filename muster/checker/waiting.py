@@ -14,7 +14,15 @@ from muster.checker.history import ClusterHistory, PodTruth
 from muster.checker.journals import Journal, Problem
 from shared.events.base import Event
 from shared.events.ingest import PodsPending
-from shared.events.queueing import Activated, Dispatched, GangDispatched, GangWaits, Parked, Woken
+from shared.events.queueing import (
+    Activated,
+    Confirmed,
+    Dispatched,
+    GangDispatched,
+    GangWaits,
+    Parked,
+    Woken,
+)
 from shared.model.columns import unpack
 from shared.model.objects import Node
 
@@ -51,7 +59,7 @@ def _mark(books: Waiting, ids: bytes, what: str) -> None:
 
 def _note(books: Waiting, event: Event) -> None:
     match event:
-        case Parked():
+        case Parked() | Confirmed():
             for pod in unpack(event.ids).tolist():
                 books.last[pod], books.message[pod] = "parked", event.message
         case Dispatched():

@@ -13,6 +13,7 @@ import numpy as np
 
 from services.binding.core import BindingCore
 from services.binding.core.binds import OTHER, UNASSIGNED
+from services.binding.core.patches import may_write
 from services.binding.core.state import BindingState
 from services.binding.core.table import NAMED
 from services.binding.transitions import Phase
@@ -128,13 +129,14 @@ class BindingShell:
     async def _fence(self, effect_id: int, _effect: FencesAsked, pods: I64) -> None:
         state = self._state()
         table = state.table
-        patched = [pod for pod in pods.tolist() if pod in state.messages and table.row(pod) >= 0]
-        rows = (
-            table.rows(np.array(patched, np.int64))
-            if effect_id in state.patching
-            else self._still(state, effect_id, pods, Phase.FENCING)
-        )
-        gone = [pod for pod in pods.tolist() if table.row(pod) < 0]
+        if effect_id in state.patching:
+            # Whoever got a node meanwhile is not told to wait.
+            wait = [pod for pod in pods.tolist() if pod in state.messages and may_write(state, pod)]
+            rows = table.rows(np.array(wait, np.int64))
+            gone = sorted(set(pods.tolist()).difference(wait))
+        else:
+            rows = self._still(state, effect_id, pods, Phase.FENCING)
+            gone = [pod for pod in pods.tolist() if table.row(pod) < 0]
         if gone:
             self._offer_reads(
                 effect_id, np.array(gone, np.int64), [PodRead(Answer.GONE)] * len(gone), None

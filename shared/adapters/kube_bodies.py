@@ -28,17 +28,20 @@ def _condition(ref: PodRef, condition: dict[str, object], **more: object) -> byt
     return _encode({"metadata": {"uid": ref.uid}, "status": status})
 
 
-def unscheduled(ref: PodRef, message: str, later_s: int) -> bytes:
-    """Why a pod waits; where no victims would help it is nominated nowhere any more."""
+def unscheduled(ref: PodRef, message: str, later_s: int, is_first: bool = True) -> bytes:
+    """Why a pod waits (`is_first`: since now); where no victims would help it is nominated nowhere
+    any more.
+    """
     now_s = time.time()
     condition: dict[str, object] = {
         "type": "PodScheduled",
         "status": "False",
         "reason": "Unschedulable",
         "message": message,
-        "lastTransitionTime": _stamp(now_s),
         "lastProbeTime": _stamp(now_s + later_s),
     }
+    if is_first:
+        condition["lastTransitionTime"] = _stamp(now_s)
     if NO_CANDIDATE in message:
         return _condition(ref, condition, nominatedNodeName=None)
     return _condition(ref, condition)

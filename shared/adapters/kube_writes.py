@@ -76,6 +76,8 @@ class KubeWrites:
         # uid -> node of binds that may have been carried out.
         self._maybe: dict[str, str] = {}
         self._nominated: dict[str, str] = {}
+        # Pods whose condition says since when they wait.
+        self._wait: dict[str, bool] = {}
 
     # ------------------------------------------------------------------------------------ binds
 
@@ -131,13 +133,17 @@ class KubeWrites:
         for later_s in range(TOUCH_TRIES):
             # Writing what is there already changes nothing, not even the resourceVersion; the time
             # of the probe makes it another thing.
-            body = unscheduled(ref, message, later_s)
+            body = unscheduled(ref, message, later_s, ref.uid not in self._wait)
             response = await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
             if isinstance(response, Answer):
                 return PodRead(response)
             read = self._shown(ref, response, "touch")
             if read.node:
                 await self._scheduled(ref)
+            elif read.answer is Answer.DONE:
+                if len(self._wait) >= REMEMBERED_MAX:
+                    self._wait.clear()
+                self._wait[ref.uid] = True
             if read.answer is not Answer.DONE or read.revision > ref.revision:
                 return read
         return PodRead(Answer.UNKNOWN)

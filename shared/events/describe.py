@@ -118,7 +118,10 @@ def _woken(e: queueing.Woken, v: View) -> str:
 def _refused(e: placement.Refused, v: View) -> str:
     pods = v.pods(column_of(e, "ids"))
     helps = ", preemption may help" if e.preemptible else ""
-    return f"{pods} refused: 0/{e.nodes} nodes, {reasons(e.reasons)}{helps} (attempt {e.attempt})"
+    said = f"0/{e.nodes} nodes, {reasons(e.reasons)}{helps}"
+    if not e.attempt:
+        return f"signature {e.sig} still refused: {said}"
+    return f"{pods} refused: {said} (attempt {e.attempt})"
 
 
 def _victims(e: Any, v: View) -> str:
@@ -184,6 +187,8 @@ QUEUE: dict[type[Event], Line] = {
         f"{', with the lane' if e.lane else ''} (attempt {e.attempt})"
     ),
     queueing.PreemptAsked: lambda e, v: f"preemption asked for {v.names.pod(e.pod)}",
+    queueing.ReasonsAsked: lambda e, v: f"shards asked why they refuse signature {e.sig}",
+    queueing.Confirmed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} still waits: {e.message}",
     queueing.Parked: lambda e, v: f"{v.pods(column_of(e, 'ids'))} parked: {e.message}",
     queueing.Woken: _woken,
     queueing.Activated: _ids("active, backoff is over"),

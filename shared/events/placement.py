@@ -30,7 +30,8 @@ class Reserved(Event, frozen=True, gc=False):
 
 
 class Refused(Event, frozen=True, gc=False):
-    """Pods of an attempt for which this shard has no node.
+    """Pods of an attempt for which this shard has no node; attempt 0 without pods: the shard looked
+    again at a signature that it refuses.
 
     `reasons` are (message, nodes) pairs sorted by message; `nodes` is how many nodes the shard
     has; `resolvable` counts nodes where removing pods could help (Unschedulable);

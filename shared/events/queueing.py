@@ -66,6 +66,26 @@ class Parked(Event, frozen=True, gc=False):
         return ("binding",)
 
 
+class ReasonsAsked(Event, frozen=True, gc=False):
+    """Every shard that refuses this signature: look again, and say why (Refused without pods)."""
+
+    sig: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
+class Confirmed(Event, frozen=True, gc=False):
+    """Pods that still wait, and why, as all shards have just said again."""
+
+    sig: int
+    ids: bytes
+    message: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
+
+
 class Woken(Event, frozen=True, gc=False):
     """Parked pods of a signature move to active, or to backoff until `until_ms` (packed)."""
 
@@ -112,6 +132,8 @@ QueueingEvent = (
     | GangDispatched
     | PreemptAsked
     | Parked
+    | ReasonsAsked
+    | Confirmed
     | Woken
     | Activated
     | Settled

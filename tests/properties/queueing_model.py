@@ -36,6 +36,7 @@ from shared.events.queueing import (
     GangDispatched,
     Parked,
     PreemptAsked,
+    ReasonsAsked,
 )
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
@@ -88,6 +89,9 @@ class Shard:
             for pod in ids_of(event.ids):
                 self.gone.add(pod)
                 self.release(pod)
+        elif isinstance(event, ReasonsAsked):
+            if event.sig in self.refused and not self.fits(SIZES[event.sig % 4]):
+                self.refuse(0, event.sig, [])
         elif isinstance(event, Dispatched):
             size = SIZES[event.sig % 4]
             pods = [pod for pod in ids_of(event.ids) if pod not in self.gone]
@@ -102,13 +106,14 @@ class Shard:
                 )
             if rest:
                 self.refused.add(event.sig)
-                reasons = (("Insufficient slots", len(self.nodes)),)
-                self.journal.append(
-                    Refused(
-                        *(self.number, event.attempt, event.sig, pack(rest), reasons),
-                        *(len(self.nodes), 0, len(self.nodes), PRIORITIES[event.sig % 4] > 0),
-                    )
-                )
+                self.refuse(event.attempt, event.sig, rest)
+
+    def refuse(self, attempt: int, sig: int, pods: list[int]) -> None:
+        nodes = len(self.nodes)
+        reasons, may_help = (("Insufficient slots", nodes),), PRIORITIES[sig % 4] > 0
+        self.journal.append(
+            Refused(self.number, attempt, sig, pack(pods), reasons, nodes, 0, nodes, may_help)
+        )
 
 
 class Observer:
@@ -422,6 +427,9 @@ class World:
             match event:
                 case Dispatched():
                     self.shards[event.shard].inbox.append(event)
+                case ReasonsAsked():
+                    for shard in self.shards:
+                        shard.inbox.append(event)
                 case GangDispatched():
                     self.tries.append(event)
                 case PreemptAsked():

@@ -32,6 +32,7 @@ CONFIGS = st.sampled_from(
         {"backoff_max_ms": 0},
         {"unbound_max": 3},
         {"unschedulable_max_ms": 3_000},
+        {"confirm_ms": 30_000},
     ]
 )
 SHARDS = st.integers(1, 3)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from services.binding.core import patches
 from services.binding.core.rows import later, move, settle_rows, trim
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
 from services.binding.core.table import FACT, MAYBE, NAMED, NEEDED
@@ -204,11 +205,11 @@ def fences_asked(state: BindingState, event: FencesAsked) -> None:
         row = state.table.row(pod)
         if row >= 0 and state.table.phases.item(row) == Phase.FENCE:
             move(state, row, "fence_asked")
+            # The fence says something else.
+            state.written.pop(pod, None)
             state.table.effects[row] = event.effect
         else:
-            message = state.patches.pop(pod)
-            state.messages[pod] = message
-            state.patching[event.effect] = True
+            patches.asked(state, event.effect, pod)
 
 
 def _open_effect(state: BindingState, effect: int, event: Event) -> None:
@@ -293,10 +294,12 @@ def _shown(target: int, node: int) -> str:
 
 def _patched(state: BindingState, effect: int, pod: int, row: int, revision: int) -> None:
     """A parked pod's message was written, or was lost; either way the lane goes on."""
-    if state.messages.pop(pod, None) is None:
+    message = state.messages.pop(pod, None)
+    if message is None:
         return
     if row >= 0 and revision:
         raise_revision(state, row, revision)
+        patches.written(state, pod, message)
     state.left[effect] -= 1
     if not state.left[effect]:
         del state.left[effect], state.effects[effect], state.patching[effect]

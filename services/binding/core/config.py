@@ -8,13 +8,14 @@ import msgspec
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`effect_pods` is about how many pods one effect asks for; a request without a definite
     answer is repeated after `repeat_initial_ms`, doubling up to `repeat_max_ms`; `status_patches`
-    also writes parked pods' messages to their status.
+    also writes waiting pods' messages to their status, but not the same one within `fresh_ms`.
     """
 
     effect_pods: int = 4_096
     repeat_initial_ms: int = 100
     repeat_max_ms: int = 5_000
     status_patches: bool = False
+    fresh_ms: int = 30_000
 
 
 def parse_config(options: dict[str, Any]) -> Config:

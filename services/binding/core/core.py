@@ -16,7 +16,7 @@ from shared.events.base import Configured, Event
 from shared.events.permit import GangCommitted
 from shared.events.placement import Reserved
 from shared.events.preemption import EvictAsked, EvictRecalled
-from shared.events.queueing import Parked
+from shared.events.queueing import Confirmed, Parked
 from shared.model.columns import pack
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
 
@@ -43,7 +43,8 @@ class BindingCore:
             GangCommitted: _reserved,
             EvictAsked: evictions.evict_asked,
             EvictRecalled: evictions.evict_recalled,
-            Parked: patches.parked,
+            Parked: patches.waits,
+            Confirmed: patches.waits,
             observed.BindAnswers: binds.bind_answers,
             observed.EvictAnswers: evictions.evict_answers,
             own.BindsAsked: binds.binds_asked,
@@ -76,7 +77,7 @@ class BindingCore:
             yield from evictions.evict_reports(state)
         if state.evictions:
             yield from evictions.ask_evictions(state)
-        if state.patches:
+        if state.patches or state.refreshes:
             yield from patches.ask_patches(state)
 
     def due_ms(self, state: BindingState) -> int | None:
@@ -88,8 +89,10 @@ class BindingCore:
             other_ms = evictions.evictions_due_ms(state)
             if other_ms is not None:
                 due_ms = other_ms if due_ms is None else min(due_ms, other_ms)
-        if state.patches and not state.patching:
-            return state.now_ms
+        if state.patches or state.refreshes:
+            other_ms = patches.due_ms(state)
+            if other_ms is not None:
+                due_ms = other_ms if due_ms is None else min(due_ms, other_ms)
         return due_ms
 
     def effects(self, state: BindingState) -> Mapping[int, Event]:

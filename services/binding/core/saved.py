@@ -55,6 +55,9 @@ class Saved(msgspec.Struct, kw_only=True):
     patches: list[tuple[int, str]]
     patching: list[int]
     messages: list[tuple[int, str]]
+    refreshes: list[tuple[int, str]] = []
+    refresh_ms: int = 0
+    written: list[tuple[str, bytes, bytes]] = []
 
 
 def dump(state: BindingState) -> Any:
@@ -90,8 +93,22 @@ def dump(state: BindingState) -> Any:
         patches=sorted(state.patches.items()),
         patching=sorted(state.patching),
         messages=sorted(state.messages.items()),
+        refreshes=sorted(state.refreshes.items()),
+        refresh_ms=state.refresh_ms,
+        written=_written(state),
     )
     return msgspec.to_builtins(saved, builtin_types=(bytes,))
+
+
+def _written(state: BindingState) -> list[tuple[str, bytes, bytes]]:
+    """What was written: (message, pods, when), for many pods share one message."""
+    by_message: dict[str, list[tuple[int, int]]] = {}
+    for pod, (message, written_ms) in sorted(state.written.items()):
+        by_message.setdefault(message, []).append((pod, written_ms))
+    return [
+        (message, pack([pod for pod, _ in pairs]), pack([at_ms for _, at_ms in pairs]))
+        for message, pairs in sorted(by_message.items())
+    ]
 
 
 def _saved(eviction: Eviction) -> SavedEviction:
@@ -182,6 +199,10 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.patches = dict(saved.patches)
     state.patching = dict.fromkeys(saved.patching, True)
     state.messages = dict(saved.messages)
+    state.refreshes, state.refresh_ms = dict(saved.refreshes), saved.refresh_ms
+    for message, pods, times in saved.written:
+        for pod, written_ms in zip(unpack(pods).tolist(), unpack(times).tolist(), strict=True):
+            state.written[pod] = (message, written_ms)
     return state
 
 

@@ -74,6 +74,9 @@ class BindingState(MachineState):
         self.patches: dict[int, str] = {}
         self.patching: dict[int, bool] = {}
         self.messages: dict[int, str] = {}
+        self.refreshes: dict[int, str] = {}
+        self.refresh_ms = 0
+        self.written: dict[int, tuple[str, int]] = {}  # pod -> its message, and when it was written
 
     def node_mark(self, node: int) -> int:
         """Whether a node is live, gone, or not seen yet."""

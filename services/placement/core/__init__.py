@@ -43,7 +43,7 @@ from shared.events.placement import (
     ShardDigest,
 )
 from shared.events.preemption import DryRunAsked, NominateAsked, NominationCleared
-from shared.events.queueing import Dispatched
+from shared.events.queueing import Dispatched, ReasonsAsked
 from shared.model.ids import placement
 
 __all__ = ["Config", "PlacementCore", "PlacementState", "parse_config"]
@@ -91,6 +91,7 @@ HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     BudgetCovers: facts.budget_covers,
     BudgetGone: facts.budget_gone,
     Dispatched: dispatches.dispatched,
+    ReasonsAsked: improve.reasons_asked,
     OfferAsked: _asked,
     HoldAsked: _asked,
     DryRunAsked: _asked,

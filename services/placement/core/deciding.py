@@ -32,6 +32,7 @@ from shared.framework.layout import Held
 from shared.framework.picks import Pick
 from shared.model.columns import I64, pack, pack16
 
+LOOKS_MAX = 8
 DISPATCH_UNITS = 60
 NODES_PER_UNIT = 50
 REFUSAL_UNITS = 300
@@ -66,13 +67,15 @@ def decide(state: PlacementState) -> Iterator[Event]:
         yield from nominations.news(state)
     if state.better and state.refused:
         yield improve.improved(state)
+    for sig in sorted(state.looks)[:LOOKS_MAX]:
+        yield improve.look(state, sig)
     if digest.due_ms(state) == state.now_ms:
         yield digest.shard_digest(state)
 
 
 def due_ms(state: PlacementState) -> int | None:
     """Now while anything is unanswered, else when the digest is due."""
-    if state.todo:
+    if state.todo or state.looks:
         return state.now_ms
     return digest.due_ms(state)
 

@@ -152,6 +152,9 @@ def over_story(state: PlacementState, row: int) -> str:
 
 def refused(state: PlacementState, event: Refused) -> None:
     """The pods are free for other shards; the signature is remembered."""
+    if not event.attempt:
+        del state.looks[event.sig]
+        return
     state.todo.take(event.attempt, event.ids)
     state.ledger.advance(state.ledger.rows(unpack(event.ids)), "Refused")
     remember_refused(state, event.sig)

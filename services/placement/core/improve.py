@@ -6,10 +6,11 @@ that changed nodes were looked at must be in the journal too.
 
 import numpy as np
 
-from services.placement.core import nominations
+from services.placement.core import nominations, preempt
 from services.placement.core.book import compiled
 from services.placement.core.state import PlacementState
-from shared.events.placement import Improved
+from shared.events.placement import Improved, Refused
+from shared.events.queueing import ReasonsAsked
 from shared.framework.layout import FREE, I64
 from shared.model.columns import pack, unpack
 
@@ -52,4 +53,30 @@ def _fits(state: PlacementState, sig: int, rows: I64) -> bool:
 def looked(state: PlacementState, event: Improved) -> None:
     """The nodes were looked at; what fits is not refused any more."""
     state.better.clear()
-    state.refused.difference_update(unpack(event.sigs).tolist())
+    for sig in unpack(event.sigs).tolist():
+        state.refused.discard(sig)
+        # Queueing hears of the improvement: there is nothing to confirm.
+        state.looks.pop(sig, None)
+
+
+def reasons_asked(state: PlacementState, event: ReasonsAsked) -> None:
+    """Look again at a signature, if it is refused here; who does not refuse has said so before."""
+    if event.sig in state.refused:
+        state.looks[event.sig] = None
+
+
+def look(state: PlacementState, sig: int) -> Refused:
+    """Why no node takes a refused signature now."""
+    held = nominations.held_against(state, state.specs[sig].priority)
+    found = state.kernel.reasons(state.table, compiled(state, sig), held)
+    return Refused(
+        shard=state.shard,
+        attempt=0,
+        sig=sig,
+        ids=b"",
+        reasons=found.messages,
+        nodes=len(state.nodes),
+        world=state.world,
+        resolvable=found.resolvable,
+        preemptible=found.resolvable > 0 and preempt.may_help(state, sig, held),
+    )

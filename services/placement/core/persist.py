@@ -52,6 +52,7 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "nominations": nominations.dump(state),
         "refused": sorted(state.refused),
         "better": sorted(state.better),
+        "looks": sorted(state.looks),
         "digest": [*state.digest, state.digest_ms],
     }
 
@@ -89,6 +90,7 @@ def load(shard: int, body: dict[str, Any]) -> PlacementState:
         state.nominations[ask] = Nomination(ask, pod, sig, node, mask, left, announced, lost)
         state.nominated[pod] = ask
     state.refused, state.better = set(body["refused"]), set(body["better"])
+    state.looks = dict.fromkeys(body.get("looks", ()))
     *said, state.digest_ms = body["digest"]
     state.digest = (said[0], said[1], said[2], said[3])
     recount_capacity(state)

@@ -78,6 +78,7 @@ class PlacementState(MachineState):
         self.nominations: dict[int, Nomination] = {}
         self.refused: set[int] = set()
         self.better: set[int] = set()
+        self.looks: dict[int, None] = {}  # refused signatures that queueing wants reasons for
         self.digest: tuple[int, int, int, int] = (0, 0, 0, 0)
         self.digest_ms = 0
         self._init_derived()

@@ -2,7 +2,8 @@
 
 A pod is in one of the states of `services.queueing.transitions`. Modules: `intake` (ingest's
 facts), `answers` (shards, binding), `gangs` and `members`, `preempting`, `own` (the effect of its
-own events), `deciding` (the step), `lanes` (priority index), `routing` (batch and shard).
+own events), `looks` (messages that stay true), `deciding` (the step), `lanes` (priority index),
+`routing` (batch and shard).
 
 No wake-up is lost: `Sig.mask` has the shards whose *latest* answer about the signature is a
 refusal. Each shard's answers come in its own journal's order, so an improvement clears the bit
@@ -13,7 +14,7 @@ sleep only while all bits are set (`check` holds it), and an improvement puts th
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from services.queueing.core import answers, deciding, gangs, intake, moves, own, preempting
+from services.queueing.core import answers, deciding, gangs, intake, looks, moves, own, preempting
 from services.queueing.core.check import check
 from services.queueing.core.config import Config, parse_config
 from services.queueing.core.dump import dump, load
@@ -43,6 +44,7 @@ from shared.events.placement import (
 from shared.events.preemption import PreemptionClosed, PreemptionOpened
 from shared.events.queueing import (
     Activated,
+    Confirmed,
     Dispatched,
     GangDispatched,
     GangWaits,
@@ -50,6 +52,7 @@ from shared.events.queueing import (
     LaneTaken,
     Parked,
     PreemptAsked,
+    ReasonsAsked,
     Woken,
 )
 from shared.model.columns import unpack
@@ -98,6 +101,8 @@ HANDLERS: dict[type[Event], Callable[[QueueingState, Any], None]] = {
     BindFailed: answers.bind_failed,
     Dispatched: own.dispatched,
     Parked: own.parked,
+    ReasonsAsked: looks.asked,
+    Confirmed: looks.confirmed,
     Woken: own.woken,
     Activated: own.activated,
     PreemptAsked: preempting.asked,

@@ -6,7 +6,7 @@ journals, and each one finds the pods that it is still true for.
 
 import numpy as np
 
-from services.queueing.core import members, moves
+from services.queueing.core import looks, members, moves
 from services.queueing.core.pods import SMALL
 from services.queueing.core.state import Attempt, Left, QueueingState, Refusal, Sig
 from services.queueing.transitions import Pod
@@ -55,6 +55,10 @@ def _reserved_few(state: QueueingState, attempt: Attempt, ids: list[int]) -> Non
 def refused(state: QueueingState, event: Refused) -> None:
     """The shard has none: it is not asked again for this signature before it improves."""
     sig = state.sigs.get(event.sig)
+    if not event.attempt:
+        if sig is not None:
+            looks.refused(state, sig, event)
+        return
     if sig is not None:
         sig.refusals[event.shard] = Refusal(
             event.reasons, event.nodes, event.world, event.resolvable, event.preemptible

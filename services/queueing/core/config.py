@@ -13,6 +13,7 @@ LANE_MS = 2_000  # how long a gang may have the lane
 HEAD_START_MS = 50  # how long younger pods wait for a gang that is being tried
 LANE_AFTER_FAILURES = 2  # failed attempts after which a gang asks for the lane
 GANG_RETRY_MS_MIN = 1_000  # between tries of a gang, whatever the backoff is
+LOOKS_MAX = 8  # signatures that shards are asked about in one step
 STEP_EVENTS_MAX = 512  # decided in one step
 STEP_PODS_MAX = 32_768  # moved in one step, give or take one event
 SPREAD_PODS_MIN = 512  # smaller batches are not spread over shards
@@ -27,6 +28,7 @@ UNITS_DISPATCH_MIN = 30
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`max_batch` 0 = unlimited, 1 = one pod per dispatch; `unbound_max` is the least number of
     reserved pods without a bind that stops dispatching (one second of the bind rate if higher).
+    So long after a message was made or confirmed, shards look again (`confirm_ms`; 0 = never).
     """
 
     max_batch: int = 0
@@ -38,6 +40,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     unschedulable_max_ms: int = 300_000
     unbound_max: int = 32_768
     preemption: bool = True
+    confirm_ms: int = 0
 
 
 LEAST = {"credit_units": 1, "unschedulable_max_ms": 1, "unbound_max": 1}

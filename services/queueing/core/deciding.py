@@ -9,7 +9,7 @@ from heapq import heappop
 
 import numpy as np
 
-from services.queueing.core import gangs, preempting
+from services.queueing.core import gangs, looks, preempting
 from services.queueing.core.config import (
     GANGS_OPEN_MAX,
     HEAD_START_MS,
@@ -63,6 +63,7 @@ def _all(state: QueueingState) -> Iterator[Event]:
     yield from _closed_asks(state)
     yield from _wakes(state)
     yield from _timers(state)
+    yield from looks.decide(state)
     yield from _nominated(state)
     yield from _dispatches(state)
     while (ask := preempting.next_ask(state)) is not None:
@@ -79,13 +80,14 @@ def due_ms(state: QueueingState) -> int | None:
     if state.listing_ms:
         return None
     work = state.say or state.closed or state.wake or state.nominated or lane_over(state)
+    work = work or state.looked or state.gangs_looked
     if work or _parkable(state) is not None or _next(state) is not None:
         return state.now_ms
     backoff_ms = next_backoff_ms(state)
     if backoff_ms is not None and idle(state):
         return state.now_ms
     times = [backoff_ms, _next_flush_ms(state), gangs.next_timer_ms(state)]
-    times.append(preempting.next_ask_ms(state))
+    times += [preempting.next_ask_ms(state), looks.next_ms(state)]
     times += [gang.tried_ms + HEAD_START_MS for gang in gangs.head_starts(state)]
     if state.lane.gang:
         times.append(state.lane.until_ms)

@@ -28,14 +28,14 @@ from services.queueing.transitions import Pod
 
 SIG_FIELDS = (
     *("sig", "priority", "never_preempts", "cpu_milli", "memory_bytes", "gpu_milli"),
-    *("mask", "sent", "note", "flush_ms", "ask_ms"),
+    *("mask", "sent", "note", "flush_ms", "ask_ms", "look_ms", "looking", "looked"),
 )
 SHARD_FIELDS = ("nodes", "free_cpu_milli", "free_memory_bytes", "free_gpu_milli")
 ATTEMPT_FIELDS = ("attempt", "shard", "sig", "fixed", "tried", "rounds")
 GANG_FIELDS = (
     *("gang", "seq", "key", "exists", "committed", "improved", "min_count", "version"),
     *("timeout_ms", "attempt", "failures", "tried_ms", "failed_ms", "until_ms", "priority"),
-    *("message", "verdict", "running"),
+    *("message", "verdict", "running", "look_ms", "looked"),
 )
 LANE_FIELDS = ("gang", "priority", "until_ms")
 RATE_FIELDS = ("since_ms", "count", "last", "at_ms")
@@ -46,7 +46,8 @@ def _fields(record: Any, names: tuple[str, ...]) -> list[Any]:
 
 
 def _fill(record: Any, names: tuple[str, ...], values: list[Any]) -> None:
-    for name, value in zip(names, values, strict=True):
+    # Older snapshots lack the last names.
+    for name, value in zip(names, values, strict=False):
         setattr(record, name, value)
 
 
@@ -189,6 +190,8 @@ def _index_pods(state: QueueingState) -> None:
                 _index_sig(state, state.sigs[number], code, ids[part])
     state.backoff_ends = sorted(state.backoff)
     state.flushes = sorted((sig.flush_ms, sig.sig) for sig in state.sigs.values() if sig.flush_ms)
+    state.looks = sorted((sig.look_ms, sig.sig) for sig in state.sigs.values() if sig.look_ms)
+    state.looked = {sig: None for sig in sorted(state.sigs) if state.sigs[sig].looked}
     _index_gangs(state)
     for number in sorted(state.sigs):
         sig = state.sigs[number]
@@ -226,4 +229,6 @@ def _index_gangs(state: QueueingState) -> None:
                 gang.members.frombytes(ids.tobytes())
                 gang.waiting = int(np.count_nonzero(codes[rows[part]] == Pod.WAITING))
     for number in sorted(state.gangs):
+        if state.gangs[number].looked:
+            state.gangs_looked[number] = None
         members.touch(state, state.gangs[number])

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from services.queueing.core import moves
+from services.queueing.core import looks, moves
 from services.queueing.core.config import GANG_RETRY_MS_MIN, HEAD_START_MS, backoff_ms
 from services.queueing.core.members import (
     complete,
@@ -101,6 +101,7 @@ def _failed(state: QueueingState, gang: Gang, verdict: str) -> None:
     wait_ms = max(backoff_ms(state.config, gang.failures), GANG_RETRY_MS_MIN)
     gang.until_ms = state.now_ms + wait_ms
     gang.verdict = verdict
+    looks.gang_failed(state, gang)
 
 
 def _give_back(state: QueueingState, gang: Gang) -> None:
@@ -141,6 +142,7 @@ def said(state: QueueingState, event: GangWaits) -> None:
     """The message is out."""
     gang = state.gangs[event.gang]
     gang.message = event.message
+    looks.gang_told(state, gang)
     touch(state, gang)
 
 

@@ -37,6 +37,8 @@ def retired(state: QueueingState, event: SignatureRetired) -> None:
     for number in sorted(state.gangs_by_sig.pop(event.sig, {})):
         gang = state.gangs[number]
         gang.sigs = tuple(other for other in gang.sigs if other != event.sig)
+    sig.looked = False
+    state.looked.pop(event.sig, None)
     if not sig.asking:
         del state.sigs[event.sig]
 

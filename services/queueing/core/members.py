@@ -135,6 +135,7 @@ def drop(state: QueueingState, gang: Gang) -> None:
     del state.gangs[gang.gang]
     state.say.pop(gang.gang, None)
     state.trying.pop(gang.gang, None)
+    state.gangs_looked.pop(gang.gang, None)
 
 
 def improved(state: QueueingState, sig: int) -> None:

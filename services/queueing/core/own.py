@@ -90,11 +90,19 @@ def parked(state: QueueingState, event: Parked) -> None:
     if not sig.flush_ms:
         sig.flush_ms = state.now_ms + state.config.unschedulable_max_ms
         heappush(state.flushes, (sig.flush_ms, sig.sig))
+    look_later(state, sig)
     if len(sig.parked) > 1_024 + 2 * sig.parked_live:
         packed = parked_ids(state, sig)
         del sig.parked[:]
         sig.parked.frombytes(packed.tobytes())
     state.refresh(sig)
+
+
+def look_later(state: QueueingState, sig: Sig) -> None:
+    """Shards are asked for their reasons again after a while, unless that is settled."""
+    if state.config.confirm_ms and sig.look_ms <= state.now_ms:
+        sig.look_ms = state.now_ms + state.config.confirm_ms
+        heappush(state.looks, (sig.look_ms, sig.sig))
 
 
 def parked_ids(state: QueueingState, sig: Sig) -> I64:

@@ -68,7 +68,9 @@ class Sig:
 
     `mask` has a bit for each shard whose latest answer is a refusal; `refusals` keeps the last of
     each shard. `sent` has a bit for each shard that got the signature. `note` is the text that
-    preemption added; it is not asked before `ask_ms`. `parked`, `left` are indexes over the pods.
+    preemption added; it is not asked before `ask_ms`. Shards are asked for their reasons again at
+    `look_ms`; `looking` are those that owe an answer, and once all have come it is `looked` at.
+    `parked`, `left` are indexes over the pods.
     """
 
     __slots__ = (
@@ -83,7 +85,18 @@ class Sig:
             "lane",
             "left",
         ),
-        *("mask", "memory_bytes", "never_preempts", "note", "parked", "parked_live", "priority"),
+        *(
+            "look_ms",
+            "looked",
+            "looking",
+            "mask",
+            "memory_bytes",
+            "never_preempts",
+            "note",
+            "parked",
+            "parked_live",
+            "priority",
+        ),
         *("refusals", "sent", "sig"),
     )
 
@@ -99,6 +112,8 @@ class Sig:
         self.parked_live = self.askable = 0
         self.asking = self.ask_ms = 0
         self.flush_ms = 0
+        self.look_ms = self.looking = 0
+        self.looked = False
         self.left: dict[int, Left] = {}
         self.lane = -1  # in which lane the queue's valid entry lies
 
@@ -138,12 +153,23 @@ class Gang:
     """A pod group and its members. `attempt` 0: none open. `seq` is its age.
 
     Times: tried at `tried_ms`, failed at `failed_ms`, `until_ms` ends the backoff, `improved` since
-    the last try.
+    the last try. What a try says again is said (`looked`) from `look_ms` on.
     """
 
     __slots__ = (
         *("attempt", "committed", "exists", "failed_ms", "failures", "gang", "improved", "key"),
-        *("members", "message", "min_count", "priority", "running", "seq", "sigs", "timeout_ms"),
+        *(
+            "look_ms",
+            "looked",
+            "members",
+            "message",
+            "min_count",
+            "priority",
+            "running",
+            "seq",
+            "sigs",
+            "timeout_ms",
+        ),
         *("tried_ms", "until_ms", "verdict", "version", "waiting"),
     )
 
@@ -156,6 +182,8 @@ class Gang:
         self.attempt = self.failures = self.tried_ms = self.failed_ms = self.until_ms = 0
         self.priority = -(1 << 62)
         self.message = self.verdict = ""
+        self.look_ms = 0
+        self.looked = False
         self.sigs: tuple[int, ...] = ()
         self.members = array("q")
         self.waiting = self.running = 0
@@ -231,6 +259,9 @@ class QueueingState(MachineState):
         self.backoff: dict[int, Bucket] = {}  # by end of backoff
         self.backoff_ends: list[int] = []
         self.flushes: list[tuple[int, int]] = []
+        self.looks: list[tuple[int, int]] = []  # (when, signature)
+        self.looked: dict[int, None] = {}  # signatures with a message to confirm
+        self.gangs_looked: dict[int, None] = {}  # gangs with one
         self.wake: dict[int, None] = {}  # signatures with parked pods and a shard to try
         self.ask_next: dict[int, None] = {}  # signatures with a pod to ask preemption for
         self.say: dict[int, None] = {}  # gangs whose message changed

@@ -1,10 +1,13 @@
 """Every bind has one definite end: answers, facts and fences, one case each."""
 
+from typing import Any
+
 import pytest
 
+from services.binding.core import patches
 from shared.events.base import Configured
 from shared.events.permit import GangCommitted
-from shared.events.queueing import Parked
+from shared.events.queueing import Confirmed, Parked
 from shared.model.answers import Answer
 from shared.model.columns import pack
 from tests.unit.binding.world import (
@@ -358,3 +361,62 @@ def test_without_the_lane_parked_pods_cost_nothing():
 def test_wrong_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         binding(**options)
+
+
+def lane() -> Any:
+    """Pods 1 and 2, whose message was written at 1,000 ms."""
+    steps = binding(status_patches=True).at(1_000)
+    steps.when(named(1, 2), Parked(1, pack([1, 2]), "why"))
+    assert steps.when(answers(1, {1: DONE, 2: DONE}, 60, -1)) == []
+    return steps
+
+
+def test_what_is_written_is_not_written_again_at_once():
+    steps = lane()
+    assert steps.when(Parked(1, pack([1, 2]), "why"), at_ms=30_999) == []
+    assert told(steps.when(Confirmed(1, pack([1, 2]), "other"))) == [("FencesAsked", 2, [1, 2])]
+
+
+def test_what_is_confirmed_later_is_written_again_but_only_so_many_a_second(monkeypatch):
+    monkeypatch.setattr(patches, "REFRESHES_PER_S", 1)
+    steps = lane()
+    again = Confirmed(1, pack([1, 2]), "why")
+    assert told(steps.when(again, at_ms=41_000)) == [("FencesAsked", 2, [1])]
+    steps.reload()
+    assert steps.when(answers(2, {1: DONE}, 70, -1)) == []
+    assert steps.core.due_ms(steps.state) == 42_000
+    assert told(steps.when(at_ms=42_000)) == [("FencesAsked", 3, [2])]
+    assert steps.when(answers(3, {2: DONE}, 71, -1), again) == []
+    assert steps.core.due_ms(steps.state) is None
+
+
+def test_new_messages_go_before_confirmed_ones():
+    steps = lane()
+    steps.given(named(3), Confirmed(1, pack([1, 2]), "why"))
+    decided = steps.when(
+        Confirmed(1, pack([1, 2]), "why"), Parked(1, pack([3]), "new"), at_ms=41_000
+    )
+    assert told(decided) == [("FencesAsked", 2, [3])]
+    assert told(steps.when(answers(2, {3: DONE}, 72, -1))) == [("FencesAsked", 3, [1, 2])]
+
+
+@pytest.mark.parametrize("code", [UNKNOWN, BUSY, REFUSED])
+def test_a_lost_message_is_written_when_it_is_confirmed(code):
+    steps = binding(status_patches=True).at(1_000)
+    steps.when(named(1), Parked(1, pack([1]), "why"))
+    assert steps.when(answers(1, {1: code})) == []
+    assert told(steps.when(Confirmed(1, pack([1]), "why"))) == [("FencesAsked", 2, [1])]
+
+
+def test_after_a_fence_the_message_is_written_again():
+    steps = lane()
+    steps.when(reserved({1: 1}))
+    assert told(steps.when(answers(2, {1: REFUSED}))) == [("FencesAsked", 3, [1])]
+    steps.when(answers(3, {1: DONE}, 80, -1))
+    assert told(steps.when(Parked(1, pack([1]), "why"))) == [("FencesAsked", 4, [1])]
+
+
+def test_a_new_owner_knows_nothing_of_what_was_written():
+    steps = lane()
+    steps.when(Configured({"binding": {"status_patches": True}}))
+    assert told(steps.when(Confirmed(1, pack([1]), "why"))) == [("FencesAsked", 2, [1])]

@@ -165,6 +165,18 @@ async def test_parked_messages_reach_the_cluster():
     await owner.shell.stop()
 
 
+async def test_who_got_a_node_meanwhile_is_not_told_to_wait():
+    owner = owner_of(2)
+    owner.steps.given(Configured({"binding": {"status_patches": True}}))
+    owner.turn(Parked(1, pack([1, 2]), "0/2 nodes are available"))
+    owner.turn(reserved({1: 1}))
+    await owner.settle()
+    told = [entry.uid for entry in owner.cluster.history if entry.kind == "touch"]
+    assert told == ["uid-2"]
+    assert owner.all_ids(Bound) == [1]
+    await owner.shell.stop()
+
+
 async def test_an_unreachable_cluster_is_unknown_not_failed():
     owner = owner_of(2)
 

@@ -2,6 +2,7 @@
 
 from shared.events.binding import BindFailed, Bound
 from shared.events.placement import Improved, Refused, Released, Reserved
+from shared.events.queueing import ReasonsAsked
 from shared.model.columns import pack
 from tests.unit.placement.shard import Shard, node, placed, refused, spec
 
@@ -133,3 +134,24 @@ def test_space_alone_does_not_wake_what_the_node_refuses_for_other_reasons():
     shard.dispatch(1, 1, 2).dispatch(3, 3)
     assert refused(shard.run()) == [2, 3]
     assert shard.gone(1).run() == [Improved(0, pack([1]), 0)]
+
+
+def test_a_refused_signature_is_looked_at_again_with_the_reasons_of_now():
+    shard = two_nodes().dispatch(1, *range(1, 10))
+    assert refused(shard.run()) == [9]
+    shard.nodes(3, node("c", cpu=500))
+    shard.run()
+    (event,) = shard.give(ReasonsAsked(1)).reload().run()
+    assert isinstance(event, Refused)
+    assert (event.attempt, event.ids, event.nodes) == (0, b"", 3)
+    assert event.reasons == (("Insufficient cpu", 3),)
+    assert shard.run() == []
+
+
+def test_who_does_not_refuse_has_nothing_to_say():
+    shard = two_nodes().dispatch(1, *range(1, 10))
+    shard.give(ReasonsAsked(1)).run()
+    shard.give(ReasonsAsked(1)).nodes(3, node("c"))
+    events = shard.run()
+    assert events == [Improved(0, pack([1]), 0)]
+    assert shard.give(ReasonsAsked(1)).run() == []

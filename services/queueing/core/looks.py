@@ -1,0 +1,135 @@
+"""Messages that stay true: what refused signatures are refused for is asked again now and then.
+
+A shard wakes pods when one of its nodes could take them; that it refuses them for other reasons, or
+counts, than it did is not worth a word until somebody asks. So while pods of a signature wait, all
+shards look again every `confirm_ms`, and with their last answer the message is confirmed or
+replaced. No pod moves for it. Gangs are tried again all the time: what the tries say is confirmed.
+"""
+
+from collections.abc import Iterator
+from heapq import heappop
+
+import numpy as np
+
+from services.queueing.core.config import LOOKS_MAX
+from services.queueing.core.members import members_in
+from services.queueing.core.messages import may_preempt, parked_message
+from services.queueing.core.own import look_later, parked_ids
+from services.queueing.core.state import Gang, QueueingState, Refusal, Sig, by_number
+from services.queueing.transitions import Pod
+from shared.events.base import Event
+from shared.events.placement import Refused
+from shared.events.queueing import Confirmed, GangWaits, ReasonsAsked
+from shared.model.columns import I64, pack
+
+STILL_WAITS = (Pod.ASKING, Pod.PREEMPTING)
+
+
+def asked(state: QueueingState, event: ReasonsAsked) -> None:
+    """All shards look again."""
+    sig = state.sigs[event.sig]
+    look_later(state, sig)
+    sig.looking = state.all_mask
+
+
+def refused(state: QueueingState, sig: Sig, event: Refused) -> None:
+    """A shard has looked again; what preemption said stays as long as the shard says the same."""
+    new = Refusal(event.reasons, event.nodes, event.world, event.resolvable, event.preemptible)
+    old = sig.refusals.get(event.shard)
+    if old is None or (old.reasons, old.nodes, *_helps(old)) != (
+        new.reasons,
+        new.nodes,
+        *_helps(new),
+    ):
+        sig.note = ""
+    sig.refusals[event.shard] = new
+    state.set_mask(sig, sig.mask | 1 << event.shard)
+    sig.looking &= ~(1 << event.shard)
+    if not sig.looking and sig.mask == state.all_mask:
+        sig.looked = True
+        state.looked[sig.sig] = None
+
+
+def _helps(refusal: Refusal) -> tuple[int, bool]:
+    return refusal.resolvable, refusal.preemptible
+
+
+def confirmed(state: QueueingState, event: Confirmed) -> None:
+    """It was said. Where the reasons are others than before, preemption may help by now."""
+    pods, sig = state.pods, state.sigs[event.sig]
+    sig.looked = False
+    state.looked.pop(sig.sig, None)
+    if sig.parked_live and not sig.note and may_preempt(sig, state.config):
+        rows = pods.rows(parked_ids(state, sig))
+        pods.askable[rows] = pods.gang[rows] == 0
+        sig.askable = int(np.count_nonzero(pods.askable[rows]))
+        state.refresh(sig)
+
+
+def gang_failed(state: QueueingState, gang: Gang) -> None:
+    """Another try came to the same: that confirms what was said, if that is long ago."""
+    again = gang.message and gang.message == gang.verdict
+    if state.config.confirm_ms and again and gang.look_ms <= state.now_ms:
+        gang.looked = True
+        state.gangs_looked[gang.gang] = None
+
+
+def gang_told(state: QueueingState, gang: Gang) -> None:
+    """The gang's message was said, or said again."""
+    gang.look_ms = state.now_ms + state.config.confirm_ms
+    gang.looked = False
+    state.gangs_looked.pop(gang.gang, None)
+
+
+# --------------------------------------------------------------- decisions
+
+
+def next_ms(state: QueueingState) -> int | None:
+    """When the next signature is due."""
+    heap = state.looks if state.config.confirm_ms else []
+    while heap:
+        at_ms, number = heap[0]
+        sig = state.sigs.get(number)
+        # Who waits is only asked when it is time: what were dropped earlier, a state that was
+        # loaded would still have.
+        is_it = sig is not None and sig.look_ms == at_ms
+        if sig is not None and is_it and (at_ms > state.now_ms or len(_waiting(state, sig))):
+            return at_ms
+        heappop(heap)
+    return None
+
+
+def decide(state: QueueingState) -> Iterator[Event]:
+    """What is due is asked, what was answered is said."""
+    for number in sorted(state.looked):
+        sig = state.sigs[number]
+        ids = _waiting(state, sig)
+        yield Confirmed(number, pack(ids), parked_message(sig, state.config))
+    for number in sorted(state.gangs_looked):
+        gang = state.gangs[number]
+        ids = members_in(state, gang, Pod.WAITING)
+        yield GangWaits(number, gang.message)
+        for sig_number, part in _by_signature(state, ids):
+            yield Confirmed(sig_number, pack(ids[part]), gang.message)
+    for _look in range(LOOKS_MAX):
+        at_ms = next_ms(state)
+        if at_ms is None or at_ms > state.now_ms:
+            return
+        yield ReasonsAsked(state.looks[0][1])
+
+
+def _by_signature(state: QueueingState, ids: I64) -> list[tuple[int, I64]]:
+    return by_number(state.pods.sig[state.pods.rows(ids)].astype(np.int64)) if len(ids) else []
+
+
+def _waiting(state: QueueingState, sig: Sig) -> I64:
+    """Parked pods of the signature, and those that preemption works for, by id."""
+    ids = parked_ids(state, sig) if sig.parked_live else np.zeros(0, np.int64)
+    others = [
+        pod
+        for pod, ask in state.asks.items()
+        if ask.sig == sig.sig and state.pods.state_of(pod) in STILL_WAITS
+    ]
+    if not others:
+        return ids
+    return np.sort(np.concatenate((ids, np.array(others, np.int64))))

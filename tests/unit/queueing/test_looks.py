@@ -1,0 +1,152 @@
+"""Messages that stay true: signatures that wait are looked at again, and no pod moves for it."""
+
+from typing import Any
+
+import pytest
+
+from services.queueing.transitions import Pod
+from shared.events.permit import GangReleased
+from shared.events.placement import Refused
+from shared.events.preemption import PreemptionClosed
+from shared.events.queueing import Confirmed, GangDispatched, GangWaits, PreemptAsked, ReasonsAsked
+from tests.unit.queueing.build import (
+    CPU,
+    gang_tries,
+    ids,
+    improved,
+    of_type,
+    pending,
+    queue,
+    refused,
+    tried,
+    tries,
+)
+from tests.unit.queueing.test_gangs import group
+
+LATER_MS = 41_000
+
+
+def parked(shards: int = 1, **options: Any) -> Any:
+    """Pods 1 and 2, refused by all shards at 1,000 ms."""
+    steps = queue(shards=shards, **{"confirm_ms": 40_000, "preemption": False, **options})
+    events = steps.when(pending(1, 1, 2))
+    for _shard in range(shards):
+        events = steps.when(refused(tried(events)[0], preemptible=True))
+    return steps
+
+
+def look(shard: int, reasons: tuple[tuple[str, int], ...] = ((CPU, 3),), **more: Any) -> Refused:
+    """A shard's answer to being asked again."""
+    return Refused(shard, 0, 1, b"", reasons, 3, 9, **{"resolvable": 3, **more})
+
+
+def said(events: Any) -> list[tuple[list[int], str]]:
+    return [(ids(event), event.message) for event in of_type(events, Confirmed)]
+
+
+def test_what_waits_is_looked_at_again_and_again():
+    steps = parked()
+    assert steps.core.due_ms(steps.state) == LATER_MS
+    assert steps.when(at_ms=LATER_MS - 1) == []
+    assert steps.when(at_ms=LATER_MS) == [ReasonsAsked(1)]
+    message = "0/3 nodes are available: 3 Insufficient cpu."
+    assert steps.when(look(0)) == [Confirmed(1, ids_column(1, 2), message)]
+    assert [steps.state.pods.state_of(pod) for pod in (1, 2)] == [Pod.PARKED] * 2
+    assert steps.core.due_ms(steps.state) == LATER_MS + 40_000
+    assert of_type(steps.when(at_ms=LATER_MS + 40_000), ReasonsAsked) == [ReasonsAsked(1)]
+
+
+def ids_column(*pods: int) -> bytes:
+    return b"".join(pod.to_bytes(8, "little") for pod in pods)
+
+
+def test_other_reasons_are_said_once_all_shards_have_looked():
+    steps = parked(shards=2)
+    assert of_type(steps.when(at_ms=LATER_MS), ReasonsAsked) == [ReasonsAsked(1)]
+    assert steps.when(look(1, (("Insufficient memory", 3),))) == []
+    steps.reload()
+    events = steps.when(look(0, ((CPU, 2), ("Too many pods", 1))))
+    text = "0/6 nodes are available: 1 Too many pods, 2 Insufficient cpu, 3 Insufficient memory."
+    assert said(events) == [([1, 2], text)]
+
+
+def test_who_was_woken_is_not_looked_at():
+    steps = parked()
+    steps.when(improved(0, 1))
+    steps.at(LATER_MS)
+    assert of_type(steps.when(), ReasonsAsked) == []
+
+
+def test_nothing_is_asked_without_the_option():
+    steps = parked(confirm_ms=0)
+    assert of_type(steps.when(at_ms=LATER_MS), ReasonsAsked) == []
+    steps.when(at_ms=200_000)
+    assert steps.core.due_ms(steps.state) == 301_000
+
+
+def test_pods_that_come_meanwhile_are_told_with_the_others():
+    steps = parked()
+    steps.when(at_ms=LATER_MS)
+    steps.when(pending(1, 3))
+    assert [pods for pods, _text in said(steps.when(look(0)))] == [[1, 2, 3]]
+
+
+def test_what_preemption_said_stays_while_the_reasons_do():
+    steps = parked(preemption=True)
+    note = "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."
+    steps.when(PreemptionClosed(1, 1, note))
+    steps.when(at_ms=LATER_MS)
+    events = steps.when(look(0, preemptible=True))
+    assert said(events) == [([1, 2], f"0/3 nodes are available: 3 Insufficient cpu. {note}")]
+    assert of_type(events, PreemptAsked) == []
+
+
+def test_when_the_reasons_change_preemption_is_asked_again():
+    steps = parked(preemption=True)
+    steps.when(PreemptionClosed(1, 1, "preemption: no."))
+    steps.when(at_ms=LATER_MS)
+    events = steps.when(look(0, ((CPU, 2), ("Too many pods", 1)), preemptible=True))
+    text = "0/3 nodes are available: 1 Too many pods, 2 Insufficient cpu."
+    assert said(events) == [([1, 2], text)]
+    assert [asked.pod for asked in of_type(events, PreemptAsked)] == [1]
+    # The one that asks waits as well.
+    steps.when(at_ms=LATER_MS + 40_000)
+    assert [pods for pods, _text in said(steps.when(look(0, preemptible=True)))] == [[1, 2]]
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_a_gang_whose_tries_come_to_the_same_says_so_again(reload):
+    steps = queue(confirm_ms=40_000)
+
+    def fails(event: GangDispatched, at_ms: int) -> Any:
+        steps.at(at_ms)
+        return steps.when(GangReleased(event.gang, event.attempt, ((CPU, 3),), 3))
+
+    events = steps.when(group(2), pending(1, 1, 2, gang=1))
+    assert said(fails(gang_tries(events)[0], 2_000)) == []
+    text = "0/3 nodes are available: 3 Insufficient cpu."
+    told = []
+    for at_ms in range(12_000, 100_000, 10_000):
+        steps.at(at_ms)
+        again = gang_tries(steps.when())[0]
+        if reload:
+            steps.reload()
+        events = fails(again, at_ms)
+        if said(events):
+            told.append(at_ms)
+            assert said(events) == [([1, 2], text)]
+            assert of_type(events, GangWaits) == [GangWaits(1, text)]
+        assert steps.core.due_ms(steps.state) > at_ms
+    assert told == [42_000, 82_000]
+
+
+def test_at_most_a_few_are_asked_about_in_one_step():
+    steps = queue(priorities=(0,) * 20, confirm_ms=40_000, preemption=False)
+    for sig in range(1, 21):
+        steps.when(refused(tried(steps.when(pending(sig, sig)))[0]))
+    first = of_type(steps.when(at_ms=LATER_MS), ReasonsAsked)
+    assert len(first) == 8
+    assert steps.core.due_ms(steps.state) == LATER_MS
+    rest = [*of_type(steps.when(), ReasonsAsked), *of_type(steps.when(), ReasonsAsked)]
+    assert sorted(event.sig for event in (*first, *rest)) == list(range(1, 21))
+    assert tries(steps.when()) == []
