@@ -14,11 +14,13 @@ NEEDED: tuple[tuple[str, str, str, str], ...] = (
     *((verb, "", "nodes", "") for verb in ("list", "watch")),
     *((verb, "policy", "poddisruptionbudgets", "") for verb in ("list", "watch")),
     *((verb, "scheduling.k8s.io", "workloads", "") for verb in ("list", "watch")),
+    ("get", "", "namespaces", ""),
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),
     *((verb, "events.k8s.io", "events", "") for verb in ("create", "patch")),
 )
-"""(verb, API group, resource, subresource), in all namespaces."""
+"""(verb, API group, resource, subresource), in all namespaces; of namespaces only kube-system."""
+NAMES = {"namespaces": "kube-system"}
 
 
 class _Status(msgspec.Struct):
@@ -43,6 +45,7 @@ async def _is_allowed(
     client: KubeClient, verb: str, group: str, resource: str, subresource: str
 ) -> bool:
     attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
+    attributes["name"] = NAMES.get(resource, "")
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

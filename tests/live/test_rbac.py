@@ -1,0 +1,274 @@
+"""The role that is handed out is enough, and no verb of it is too many.
+
+Every verb has a scenario in which the product needs it. With the whole role all of them work; each
+runs once more as a user who lacks that one verb, fails, and the product names what is missing.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pytest
+import yaml
+
+from shared.adapters import kube_events
+from shared.adapters.kube_access import missing_permissions
+from shared.adapters.kube_client import ApiError, KubeClient
+from shared.adapters.kube_cluster import KubeCluster
+from shared.adapters.kube_credentials import Credentials
+from shared.events.base import Event
+from shared.events.observed import BudgetsSeen, GangsSeen, NodesSeen, PodsSeen
+from shared.model.answers import Answer
+from shared.ports.cluster import BindRequest, PodRef
+from shared.testing.kube_credentials import MUSTER, User
+from shared.testing.kube_options import KubeOptions
+from shared.testing.kube_server import KubeServers
+from tests.live.conftest import NewCluster
+from tests.live.world import PODS, ROOT, muster_run, node, pod, until
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+RBAC = ROOT / "deploy" / "rbac.yaml"
+ROLES = "/apis/rbac.authorization.k8s.io/v1"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
+SEEN_S, UNSEEN_S = 10.0, 1.5
+Rule = dict[str, list[str]]
+numbers = count(1)
+
+
+def rules_of(text: str) -> list[Rule]:
+    """The role's rules, one for each verb and resource."""
+    (role,) = [one for one in yaml.safe_load_all(text) if one["kind"] == "ClusterRole"]
+    return [
+        {**rule, "apiGroups": [group], "resources": [resource], "verbs": [verb]}
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+
+
+def name_of(rule: Rule) -> str:
+    """As the product says it."""
+    (group,), (resource,), (verb,) = rule["apiGroups"], rule["resources"], rule["verbs"]
+    return f"{verb} {resource}{'.' + group if group else ''}"
+
+
+RULES = {name_of(rule): rule for rule in rules_of(RBAC.read_text(encoding="utf-8"))}
+USERS = {name: User(f"without-{name.replace(' ', '-').replace('/', '-')}") for name in RULES}
+
+
+@pytest.fixture(scope="module")
+def servers(new_cluster: NewCluster) -> KubeServers:
+    """For every verb a user who may do all the rest."""
+    servers = new_cluster(KubeOptions(authorization_mode="RBAC"), users=list(USERS.values()))
+    servers.kubectl("apply", "-f", str(RBAC))
+    for name, user in USERS.items():
+        rules = [rule for other, rule in RULES.items() if other != name]
+        meta = {"metadata": {"name": user.name}, "apiVersion": "rbac.authorization.k8s.io/v1"}
+        servers.api.create(
+            f"{ROLES}/clusterroles", {**meta, "kind": "ClusterRole", "rules": rules}
+        ).ok()
+        group = "rbac.authorization.k8s.io"
+        binding = {
+            "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user.name},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": user.name}],
+        }
+        servers.api.create(f"{ROLES}/clusterrolebindings", {**meta, **binding}).ok()
+    servers.api.create("/api/v1/nodes", node("node-a")).ok()
+    return servers
+
+
+@dataclass
+class World:
+    """Somebody's client, and the admin's."""
+
+    servers: KubeServers
+    cluster: KubeCluster
+
+    def pod(self, **more: Any) -> PodRef:
+        """A new pending pod of ours."""
+        made = self.servers.api.create(PODS, pod(f"pod-{next(numbers)}", **more)).ok()["metadata"]
+        return PodRef(made["uid"], "default", made["name"], int(made["resourceVersion"]))
+
+    async def sees(self, kind: type[Event], change: Callable[[], object], seconds: float) -> bool:
+        """Whether a watch from now on tells of a change."""
+        listed = self.servers.api.get("/api/v1/nodes").ok()
+        stream = self.cluster.watch(int(listed["metadata"]["resourceVersion"]))
+        changed = False
+
+        async def look() -> None:
+            async for watched in stream:
+                if changed and any(isinstance(event, kind) for event in watched.events):
+                    return
+
+        looking = asyncio.create_task(look())
+        await asyncio.sleep(0.5)
+        changed = True
+        change()
+        done, _ = await asyncio.wait((looking,), timeout=seconds)
+        looking.cancel()
+        await asyncio.gather(looking, return_exceptions=True)
+        return bool(done)
+
+
+@asynccontextmanager
+async def world_of(servers: KubeServers, user: User) -> AsyncIterator[World]:
+    path = servers.write_kubeconfig(servers.folder / f"{user.name}.kubeconfig", user)
+    cluster = KubeCluster(KubeClient(Credentials(str(path))), ["muster"])
+    await cluster.open()
+    try:
+        yield World(servers, cluster)
+    finally:
+        await cluster.close()
+
+
+# ------------------------------------------------------------------------------- scenarios
+
+Scenario = Callable[[World, float], Awaitable[bool]]
+
+
+def lists(kind: str) -> Scenario:
+    async def scenario(world: World, _limit_s: float) -> bool:
+        return (await world.cluster.list_all(kind)).revision > 0
+
+    return scenario
+
+
+def sees(kind: type[Event], change: Callable[[World], object]) -> Scenario:
+    async def scenario(world: World, limit_s: float) -> bool:
+        return await world.sees(kind, lambda: change(world), limit_s)
+
+    return scenario
+
+
+def label(world: World) -> None:
+    labels = {"metadata": {"labels": {"touched": str(next(numbers))}}}
+    world.servers.api.request("PATCH", "/api/v1/nodes/node-a", labels).ok()
+
+
+def protect(world: World) -> None:
+    meta = {"metadata": {"name": f"guard-{next(numbers)}"}, "apiVersion": "policy/v1"}
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "test"}}}
+    world.servers.api.create(BUDGETS, {**meta, "kind": "PodDisruptionBudget", "spec": spec}).ok()
+
+
+def group(world: World) -> None:
+    meta = {"metadata": {"name": f"group-{next(numbers)}"}, "kind": "Workload"}
+    gang = {"name": "workers", "policy": {"gang": {"minCount": 3}}}
+    body = {**meta, "apiVersion": "scheduling.k8s.io/v1alpha1", "spec": {"podGroups": [gang]}}
+    world.servers.api.create(WORKLOADS, body).ok()
+
+
+async def identity(world: World, _limit_s: float) -> bool:
+    return bool(await world.cluster.identity())
+
+
+async def bind(world: World, _limit_s: float) -> bool:
+    ref = world.pod()
+    request = BindRequest(ref.uid, "default", ref.name, "node-a", ref.revision)
+    return (await world.cluster.bind([request]))[0].answer is Answer.DONE
+
+
+async def read(world: World, _limit_s: float) -> bool:
+    return (await world.cluster.read([world.pod()]))[0].answer is Answer.DONE
+
+
+async def touch(world: World, _limit_s: float) -> bool:
+    return (await world.cluster.touch([world.pod()], ["why"]))[0].answer is Answer.DONE
+
+
+async def evict(world: World, _limit_s: float) -> bool:
+    ref = world.pod(nodeName="node-a")
+    return (await world.cluster.evict([ref]))[0] is Answer.DONE
+
+
+async def tell(world: World, limit_s: float) -> bool:
+    return await _told(world, 1, limit_s)
+
+
+async def tell_again(world: World, limit_s: float) -> bool:
+    return await _told(world, 2, limit_s)
+
+
+async def _told(world: World, times: int, limit_s: float) -> bool:
+    events, ref = world.cluster.events, world.pod()
+    for time in range(1, times + 1):
+        events.failed(ref, "why")
+        end_s = asyncio.get_running_loop().time() + limit_s
+        while events.counts.sent < time:
+            if events.counts.failed or asyncio.get_running_loop().time() > end_s:
+                return False
+            await asyncio.sleep(0.02)
+    return True
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "list pods": lists("pods"),
+    "list nodes": lists("nodes"),
+    "list poddisruptionbudgets.policy": lists("budgets"),
+    "list workloads.scheduling.k8s.io": lists("gangs"),
+    "watch pods": sees(PodsSeen, World.pod),
+    "watch nodes": sees(NodesSeen, label),
+    "watch poddisruptionbudgets.policy": sees(BudgetsSeen, protect),
+    "watch workloads.scheduling.k8s.io": sees(GangsSeen, group),
+    "get namespaces": identity,
+    "get pods": read,
+    "delete pods": evict,
+    "create pods/binding": bind,
+    "patch pods/status": touch,
+    "create events.events.k8s.io": tell,
+    "patch events.events.k8s.io": tell_again,
+}
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch):
+    """Series of events are written with every repetition."""
+    monkeypatch.setattr(kube_events, "SERIES_S", 0.0)
+
+
+def test_every_verb_has_its_scenario():
+    assert set(SCENARIOS) == set(RULES)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_with_the_whole_role_it_works(servers: KubeServers, name: str):
+    async with world_of(servers, MUSTER) as world:
+        assert await SCENARIOS[name](world, SEEN_S)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+async def test_without_that_verb_it_fails_and_says_so(servers: KubeServers, name: str, caplog):
+    async with world_of(servers, USERS[name]) as world:
+        assert await missing_permissions(world.cluster.client) == [name]
+        said = ""
+        with caplog.at_level(logging.INFO, logger="muster.kube"):
+            try:
+                assert not await SCENARIOS[name](world, UNSEEN_S)
+            except ApiError as error:
+                said = str(error)
+    verb, _, resource = name.partition(" ")
+    asked = resource.partition(".")[0]
+    words = (f'cannot {verb} resource "{asked}"', "403")
+    lines = [said, *(record.getMessage() for record in caplog.records)]
+    assert any(words[0] in line for line in lines), lines
+
+
+async def test_the_whole_role_lacks_nothing(servers: KubeServers):
+    async with world_of(servers, MUSTER) as world:
+        assert await missing_permissions(world.cluster.client) == []
+
+
+@pytest.mark.parametrize("name", ["get namespaces", "patch events.events.k8s.io"])
+def test_a_run_does_not_begin_without_one(servers: KubeServers, name: str, tmp_path):
+    path = servers.write_kubeconfig(tmp_path / "kubeconfig", USERS[name])
+    with muster_run(path, tmp_path) as muster:
+        until("it ends", lambda: muster.process.poll() is not None, 30)
+        assert muster.process.returncode == 1
+        assert f"the cluster does not allow us to {name}" in muster.said()
