@@ -16,10 +16,12 @@ class Agenda:
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._start_s: float | None = None
+        self._clock: Callable[[], float] = lambda: 0.0
 
     def start(self) -> None:
         """Time begins at 0 now."""
-        self._start_s = asyncio.get_running_loop().time()
+        self._clock = asyncio.get_running_loop().time
+        self._start_s = self._clock()
         self._set_timer()
 
     def stop(self) -> None:
@@ -28,16 +30,15 @@ class Agenda:
             self._timer.cancel()
         self._timer = None
         self._start_s = None
+        self._clock = lambda: 0.0
 
     def now_s(self) -> float:
         """Seconds since `start`, 0 before it."""
-        if self._start_s is None:
-            return 0.0
-        return asyncio.get_running_loop().time() - self._start_s
+        return 0.0 if self._start_s is None else self._clock() - self._start_s
 
     def loop_s(self) -> float:
         """The running loop's own time, 0 before `start`."""
-        return 0.0 if self._start_s is None else asyncio.get_running_loop().time()
+        return self._clock()
 
     def add(self, due_s: float, what: str, argument: Any) -> None:
         """Remember something for later."""

@@ -5,6 +5,7 @@ by pod through the table of transitions.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -109,9 +110,9 @@ def recheck(state: BindingState, pods: list[int]) -> None:
 def ask_binds(state: BindingState) -> Iterator[Event]:
     """Queued binds in the order of decision, then the repeats that are due."""
     while state.todo:
-        first = state.todo[0]
-        if len(state.todo) == 1 and not isinstance(first, np.ndarray):
-            yield _bind_asked(state, first)
+        singles = [entry for entry in islice(state.todo, FEW + 1) if isinstance(entry, int)]
+        if len(singles) == len(state.todo) <= state.config.effect_pods:
+            yield _few_asked(state, singles)
             continue
         pods, size = [], 0
         for entry in state.todo:
@@ -122,10 +123,13 @@ def ask_binds(state: BindingState) -> Iterator[Event]:
         yield _binds_asked(state, pods[0] if len(pods) == 1 else np.concatenate(pods))
 
 
-def _bind_asked(state: BindingState, pod: int) -> BindsAsked:
-    table, row = state.table, state.table.row(pod)
-    values = (pod, table.nodes.item(row), table.revisions.item(row))
-    return BindsAsked(state.next_effect, *(value.to_bytes(8, "little") for value in values))
+def _few_asked(state: BindingState, pods: list[int]) -> BindsAsked:
+    table = state.table
+    rows = [row for row in map(table.row, pods) if row >= 0 and table.phases.item(row) == QUEUED]
+    columns = (table.ids, table.nodes, table.revisions)
+    return BindsAsked(
+        state.next_effect, *(pack([column.item(row) for row in rows]) for column in columns)
+    )
 
 
 def _binds_asked(state: BindingState, pods: I64) -> BindsAsked:

@@ -9,7 +9,7 @@ import numpy as np
 
 from services.placement.core import nominations
 from services.placement.core.book import put, put_one, take
-from services.placement.core.ledger import I8, ID_BYTES, IS_CHARGED
+from services.placement.core.ledger import FEW, I8, IS_CHARGED
 from services.placement.core.state import Deferred, PlacementState
 from services.placement.core.todo import Ask, Work
 from services.placement.transitions import State
@@ -26,10 +26,10 @@ def dispatched(state: PlacementState, event: Dispatched) -> None:
         return
     ids = unpack(event.ids)
     ledger = state.ledger
-    if len(ids) == 1:
-        kind = ledger.advance_one(ledger.row(int(ids[0])), "Dispatched")
-        if kind:
-            ids = _placeable(state, event, ids, np.array([kind], np.int8))
+    if len(ids) <= FEW:
+        kinds = [ledger.advance_one(ledger.row(pod), "Dispatched") for pod in ids.tolist()]
+        if any(kinds):
+            ids = _placeable(state, event, ids, np.array(kinds, np.int8))
     else:
         before = ledger.advance(ledger.rows(ids), "Dispatched")
         if before.any():
@@ -98,8 +98,10 @@ def reserved(state: PlacementState, event: Reserved) -> None:
     """Picks become charges."""
     state.todo.take(event.attempt, event.ids)
     ids, nodes = unpack(event.ids), unpack(event.nodes)
-    if len(ids) == 1:
-        _reserved_one(state, event, int(ids[0]), int(nodes[0]))
+    if len(ids) <= FEW:
+        masks = unpack(event.devices).tolist() if event.devices else [0] * len(ids)
+        for pod, node, mask in zip(ids.tolist(), nodes.tolist(), masks, strict=True):
+            _reserved_one(state, event.sig, pod, node, mask)
         return
     rows = state.ledger.rows(ids)
     state.ledger.advance(rows, "Reserved")
@@ -111,15 +113,15 @@ def reserved(state: PlacementState, event: Reserved) -> None:
         nominations.pods_came(state, nodes)
 
 
-def _reserved_one(state: PlacementState, event: Reserved, pod: int, node: int) -> None:
+def _reserved_one(state: PlacementState, sig: int, pod: int, node: int, mask: int) -> None:
     ledger, table = state.ledger, state.table
     row = ledger.row(pod)
     ledger.advance_one(row, "Reserved")
-    put_one(state, row, event.sig, node, int.from_bytes(event.devices, "little"))
+    put_one(state, row, sig, node, mask)
     at = table.row_of(node)
     assert at is not None
     free = table.cols[:, at].tolist()
-    for column, _amount in state.sigs[event.sig].filter_delta:
+    for column, _amount in state.sigs[sig].filter_delta:
         assert free[column] >= 0.0, over_story(state, at)
     if state.nominated:
         nominations.drop_of_pod(state, pod)
@@ -168,12 +170,14 @@ def remember_refused(state: PlacementState, sig: int) -> None:
 
 def bound(state: PlacementState, event: Bound) -> None:
     """Our bind is definite: the pod is where we put it."""
-    if len(event.ids) == ID_BYTES and not state.deferred and not state.failed:
-        row = state.ledger.placed_row(event.ids, event.nodes)
-        if row is not None:
-            state.ledger.advance_one(row, "Bound")
+    ids, nodes = unpack(event.ids), unpack(event.nodes)
+    if len(ids) <= FEW and not state.deferred and not state.failed:
+        for pod, node in zip(ids.tolist(), nodes.tolist(), strict=True):
+            row = state.ledger.placed_row(pod, node)
+            if row is not None:
+                state.ledger.advance_one(row, "Bound")
         return
-    rows, ids = ours(state, unpack(event.ids), unpack(event.nodes))
+    rows, ids = ours(state, ids, nodes)
     before = state.ledger.advance(rows, "Bound")
     let_go(state, ids, before)
 

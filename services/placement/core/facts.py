@@ -16,7 +16,7 @@ from services.placement.core.book import (
     take,
 )
 from services.placement.core.dispatches import admit_ask, let_go, settle
-from services.placement.core.ledger import ID_BYTES, IS_CHARGED, groups
+from services.placement.core.ledger import FEW, IS_CHARGED, groups
 from services.placement.core.state import PlacementState
 from services.placement.core.todo import Work
 from services.placement.transitions import State
@@ -31,7 +31,7 @@ from shared.events.ingest import (
     SignatureDefined,
     SignatureRetired,
 )
-from shared.model.columns import I64, pack, unpack
+from shared.model.columns import I64, pack, size, unpack
 
 GONE_REMEMBERED_MAX = 65_536
 """Deleted pods that a dispatch still on its way may name; older ones are past every journal's lag
@@ -131,14 +131,18 @@ def pods_assigned(state: PlacementState, event: PodsAssigned) -> None:
 
 
 def _assigned_as_reserved(state: PlacementState, event: PodsAssigned) -> bool:
-    """One pod that is shown where it was put: the most frequent fact there is."""
-    if len(event.ids) != ID_BYTES or state.failed or state.deferred or state.nominated:
+    """A few pods that are shown where they were put: the most frequent fact there is."""
+    if state.failed or state.deferred or state.nominated or size(event.ids) > FEW:
         return False
-    ledger = state.ledger
-    row = ledger.placed_row(event.ids, event.nodes)
-    if row is None or int(ledger.sig[row]) != int.from_bytes(event.sigs, "little"):
-        return False
-    ledger.advance_one(row, "PodsAssigned")
+    ledger, rows = state.ledger, []
+    columns = (unpack(column).tolist() for column in (event.ids, event.sigs, event.nodes))
+    for pod, sig, node in zip(*columns, strict=True):
+        row = ledger.placed_row(pod, node)
+        if row is None or int(ledger.sig[row]) != sig:
+            return False
+        rows.append(row)
+    for row in rows:
+        ledger.advance_one(row, "PodsAssigned")
     return True
 
 

@@ -19,6 +19,7 @@ Mask = NDArray[np.bool_]
 
 ROWS_MIN = 1024
 ID_BYTES = 8  # of one id in a packed column
+FEW = 4  # pods up to which one by one in Python is quicker than arrays
 
 IS_CHARGED: Mask = np.isin(np.arange(len(State)), CHARGED)
 IS_VICTIM: Mask = np.isin(np.arange(len(State)), VICTIMS)
@@ -71,12 +72,12 @@ class Ledger:
         row = pod - self.base
         return State(int(self.kind[row])) if 0 <= row < len(self.kind) else State.FREE
 
-    def placed_row(self, pod: bytes, node: bytes) -> int | None:
-        """Row of the one pod of a column if it is charged to the one node of the other column."""
-        row = int.from_bytes(pod, "little") - self.base
+    def placed_row(self, pod: int, node: int) -> int | None:
+        """Row of a pod if it is charged to this node."""
+        row = pod - self.base
         if not 0 <= row < len(self.kind) or not IS_CHARGED[self.kind[row]]:
             return None
-        return row if int(self.node[row]) == int.from_bytes(node, "little") else None
+        return row if int(self.node[row]) == node else None
 
     def ids(self, rows: I64) -> I64:
         """Pod ids of rows."""
