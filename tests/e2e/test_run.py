@@ -92,8 +92,9 @@ def keep(tmp_path: Path) -> tuple[str, str, str, str]:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("main-job")
-def test_the_main_job(tmp_path, openb):
-    result = finished(muster("run", openb, *keep(tmp_path)))
+@pytest.mark.parametrize("shards", ["1", "3"])
+def test_the_main_job(tmp_path, openb, shards):
+    result = finished(muster("run", openb, "-p", shards, *keep(tmp_path)))
     assert result["gangs_committed"] >= 50
     assert result["gangs_timed_out"] >= 10
     assert result["preemptions"] >= 50
