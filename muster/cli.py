@@ -316,6 +316,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         command = typer.main.get_command(app)
         code = command.main(words or ["--help"], prog_name="muster", standalone_mode=False)
+        if code == EXIT_INTERRUPTED:  # Typer's own word for Ctrl-C
+            _complain("interrupted")
         return code if isinstance(code, int) else 0
     except typer.TyperException as error:
         message = getattr(error, "format_message", error.__str__)()
@@ -330,6 +332,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (BusUnavailable, BusCorrupt, RecordUnreadable, JournalGap, NeedsReset) as error:
         _complain(str(error))
         return EXIT_FAILURE
-    except (KeyboardInterrupt, typer.Abort):
-        _complain("interrupted")
-        return EXIT_INTERRUPTED

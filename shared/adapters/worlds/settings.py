@@ -122,7 +122,7 @@ class _Words:
 
 def load_world(words: Sequence[str], choice: Choice) -> Chosen:
     """The world that the command line names. Raises WorldError."""
-    if not words:
+    if not all(words) or not words:
         raise WorldError("world", "", "name one: a folder of manifests, openb:, dlrm: or flood:")
     scheme, colon, body = words[0].partition(":")
     if colon and scheme in SCHEMES:

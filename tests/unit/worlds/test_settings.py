@@ -79,6 +79,8 @@ def test_the_data_folder_is_named_by_the_environment(monkeypatch, tmp_path):
         (["nowhere"], Choice(), "nowhere: does not exist"),
         (["nowhere"], Choice(speed="3"), "nowhere: --speed: is for traces only"),
         ([], Choice(), "world: name one"),
+        ([""], Choice(), "world: name one"),
+        (["a", ""], Choice(), "world: name one"),
     ],
 )
 def test_wrong_words_get_one_line(words, choice, line):
