@@ -7,7 +7,6 @@ the product.
 """
 
 import base64
-import http
 import http.client
 import json
 import socket
@@ -17,7 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
+
+from shared.testing.etcd_store import EtcdStore, after, encoded
 
 PODS = "/registry/pods/"
 NODES = "/registry/minions/"
@@ -49,10 +49,7 @@ class EtcdHistory:
     ) -> None:
         """Only keys with one of these prefixes are kept. `since` is the first revision to have,
         which must not be compacted yet; without it history begins with what there is now."""
-        parts = urlsplit(etcd_url)
-        assert parts.hostname is not None
-        assert parts.port is not None
-        self._address = (parts.hostname, parts.port)
+        self._store = EtcdStore(etcd_url)
         self._prefixes = prefixes
         self._changes: list[Change] = []
         # The last revision that was read to its end; guards the list as well.
@@ -86,8 +83,8 @@ class EtcdHistory:
 
     def settle(self, timeout_s: float = 30.0) -> int:
         """Until everything that etcd has stored by now is here; returns its revision."""
-        body = {"key": _encoded(_MARKER), "value": _encoded("")}
-        revision = int(self._ask("/v3/kv/put", body)["header"]["revision"])
+        body = {"key": encoded(_MARKER), "value": encoded("")}
+        revision = int(self._store.ask("/v3/kv/put", body)["header"]["revision"])
         with self._progress:
             arrived = self._progress.wait_for(
                 lambda: self._seen >= revision or self._failed is not None, timeout_s
@@ -114,24 +111,13 @@ class EtcdHistory:
                 found[change.key] = change.value
         return found
 
-    def _ask(self, path: str, body: dict[str, Any]) -> Any:
-        connection = http.client.HTTPConnection(*self._address, timeout=10)
-        try:
-            connection.request("POST", path, json.dumps(body))
-            response = connection.getresponse()
-            answer = json.loads(response.read())
-            assert response.status == http.HTTPStatus.OK, f"etcd refused {path}: {answer}"
-            return answer
-        finally:
-            connection.close()
-
     def _read_all(self) -> None:
         for prefix in self._prefixes:
-            wanted = {"key": _encoded(prefix), "range_end": _encoded(_after(prefix))}
+            wanted = {"key": encoded(prefix), "range_end": encoded(after(prefix))}
             # All prefixes as of one revision: that of the first answer.
             if self._seen:
                 wanted["revision"] = str(self._seen)
-            answer = self._ask("/v3/kv/range", wanted)
+            answer = self._store.ask("/v3/kv/range", wanted)
             self._seen = self._seen or int(answer["header"]["revision"])
             self._changes.extend(_change({"kv": stored}) for stored in answer.get("kvs", ()))
         self._changes.sort(key=lambda change: change.revision)
@@ -156,7 +142,7 @@ class EtcdHistory:
             "range_end": every_key,
             "start_revision": str(self._seen + 1),
         }
-        connection = http.client.HTTPConnection(*self._address)
+        connection = http.client.HTTPConnection(*self._store.address)
         try:
             connection.connect()
             self._socket = connection.sock
@@ -205,12 +191,3 @@ def _decoded(raw: bytes) -> Any:
     except ValueError:
         # Some kinds are stored as protobuf whatever is asked for.
         return raw
-
-
-def _after(prefix: str) -> str:
-    """The first key behind all that begin with this one."""
-    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
-
-
-def _encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
