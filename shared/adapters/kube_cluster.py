@@ -97,6 +97,7 @@ class KubeCluster:
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
+        await self.writes.close()
         await self.events.close()
         for task in list(self._saying):
             task.cancel()

@@ -10,6 +10,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ SERIES_S = 300.0
 KNOWN_MAX = 10_000
 NOTE_BYTES_MAX = 1024
 CUT = " ..."
+EXISTS = 409
 
 log = logging.getLogger("muster.kube")
 
@@ -111,7 +113,9 @@ class KubeEvents:
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()
         self._number += 1
-        name = f"{pod.name}.{self._number:x}"
+        # A pod is scheduled once, whoever tells of it after whatever faults: the name says so.
+        number = _number_of(pod.uid) if reason == "Scheduled" else self._number
+        name = f"{pod.name}.{number:x}"
         path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
         if reason != "Scheduled":
             self._known[key] = _Series(f"{path}/{name}", 1, time.monotonic())
@@ -177,6 +181,9 @@ class KubeEvents:
         if response.ok:
             self.counts.sent += 1
             return
+        if response.status == EXISTS and waiting.method == "POST":
+            self.counts.repeated += 1
+            return
         self.counts.failed += 1
         if self.counts.failed == 1:
             log.warning("an event was refused: %d %s", response.status, response.message())
@@ -196,6 +203,10 @@ class KubeEvents:
                 self._tokens -= 1.0
                 return
             await asyncio.sleep((1.0 - self._tokens) / PER_S)
+
+
+def _number_of(uid: str) -> int:
+    return int.from_bytes(blake2b(uid.encode(), digest_size=8).digest(), "big")
 
 
 def cut(note: str) -> str:

@@ -27,6 +27,7 @@ from shared.adapters.kube_client import STRATEGIC_MERGE, KubeClient, Response
 from shared.adapters.kube_events import KubeEvents
 from shared.adapters.kube_lane import Lane
 from shared.adapters.kube_objects import Meta
+from shared.adapters.kube_unsure import Unsure
 from shared.model.answers import Answer
 from shared.ports.cluster import BindRequest, PodRead, PodRef
 
@@ -73,11 +74,14 @@ class KubeWrites:
         events.wait_while(lambda: self.lane.is_crowded)
         self.counts = Counts()
         self._refusals: dict[str, bool] = {}
-        # uid -> node of binds that may have been carried out.
-        self._maybe: dict[str, str] = {}
+        self._unsure = Unsure(self._read_one)
         self._nominated: dict[str, str] = {}
         # Pods whose condition says since when they wait.
         self._wait: dict[str, bool] = {}
+
+    async def close(self) -> None:
+        """Look after nothing any more. Idempotent."""
+        await self._unsure.close()
 
     # ------------------------------------------------------------------------------------ binds
 
@@ -92,16 +96,15 @@ class KubeWrites:
         answer = response if isinstance(response, Answer) else bind_answer(response)
         if answer is Answer.DONE:
             self._bound(PodRef(request.uid, request.namespace, request.name), request.node)
-        elif answer is Answer.UNKNOWN:
-            if len(self._maybe) >= REMEMBERED_MAX:
-                self._maybe.clear()
-            self._maybe[request.uid] = request.node
+        elif answer in (Answer.UNKNOWN, Answer.ASSIGNED):
+            ref = PodRef(request.uid, request.namespace, request.name)
+            self._unsure.add(ref, request.node)
         if isinstance(response, Response) and answer is not Answer.DONE:
             self._tell(answer, response, f"bind {request.namespace}/{request.name}")
         return PodRead(answer)
 
     def _bound(self, pod: PodRef, node: str) -> None:
-        self._maybe.pop(pod.uid, None)
+        self._unsure.forget(pod.uid)
         self.counts.bound += 1
         self._events.scheduled(pod, node)
 
@@ -116,9 +119,13 @@ class KubeWrites:
         if isinstance(response, Answer):
             return PodRead(Answer.UNKNOWN)
         read = self._shown(ref, response, "read")
-        if read.node and self._maybe.pop(ref.uid, "") == read.node:
-            self._bound(ref, read.node)
+        self._is_on(ref, read.node)
         return read
+
+    def _is_on(self, ref: PodRef, node: str) -> None:
+        """The cluster shows the pod's node, if any: perhaps by a bind of ours without an answer."""
+        if node and self._unsure.forget(ref.uid) == node:
+            self._bound(ref, node)
 
     async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
         """Write why the pod waits."""
@@ -139,6 +146,7 @@ class KubeWrites:
                 return PodRead(response)
             read = self._shown(ref, response, "touch")
             if read.node:
+                self._is_on(ref, read.node)
                 await self._scheduled(ref)
             elif read.answer is Answer.DONE:
                 if len(self._wait) >= REMEMBERED_MAX:

@@ -1,13 +1,18 @@
-"""What waiting pods say follows the cluster, though no node that changed could take them."""
+"""What people are told: why pods wait, as it is now, and where they went, once."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
+from shared.testing.kube_credentials import ADMIN
+from shared.testing.kube_proxy import Fault, Kind
+from shared.testing.kube_proxy_thread import proxy_thread
 from shared.testing.kube_server import KubeServers
 from tests.live.world import PODS, create_nodes, muster_run, pod, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+BINDS, DROPPED = 30, 20
 SOON = ("--set", "queueing.confirm_ms=1000", "--set", "binding.fresh_ms=1000")
 
 
@@ -37,3 +42,26 @@ def test_a_message_follows_the_cluster_and_its_time_shows_that_it_is_fresh(
         begins = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu."
         until(begins, lambda: condition(cluster, "large")["message"].startswith(begins), 10)
         muster.stop()
+
+
+def test_every_bind_is_told_of_once_whoever_heard_of_it(cluster: KubeServers, tmp_path):
+    """Answers that are lost: most of these binds are known from the watch alone."""
+    api = cluster.api
+    create_nodes(api, ["node-d"], cpu=8)
+    with proxy_thread(cluster.at) as proxy:
+        config = cluster.write_kubeconfig(tmp_path / "config", ADMIN, url=proxy.proxy.url)
+        proxy.add(Fault(kind=Kind.DROP_ANSWER, method="POST", path="/binding$", times=DROPPED))
+        with muster_run(config, tmp_path) as muster:
+            for number in range(BINDS):
+                api.create(PODS, pod(f"told-{number}", cpu="50m")).ok()
+            names = {f"told-{number}" for number in range(BINDS)}
+
+            def told() -> Counter[str]:
+                path = "/api/v1/namespaces/default/events?fieldSelector=reason%3DScheduled"
+                found = (event["involvedObject"]["name"] for event in api.items(path))
+                return Counter(name for name in found if name in names)
+
+            until("all are told of", lambda: set(told()) == names, 20)
+            assert set(told().values()) == {1}
+            muster.stop()
+        assert len(proxy.proxy.happened(Kind.DROP_ANSWER)) == DROPPED

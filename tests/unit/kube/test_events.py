@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from shared.adapters import kube_events
+from shared.adapters import kube_events, kube_unsure
 from shared.adapters.kube_cluster import KubeCluster
 from shared.model.answers import Answer
 from shared.ports.cluster import PodRef
-from tests.unit.kube.fake_api import FakeApi
+from tests.unit.kube.fake_api import FakeApi, status
 from tests.unit.kube.test_writing import ref, request
 
 
@@ -48,6 +48,58 @@ async def test_a_bind_whose_answer_was_lost_is_told_when_it_is_read(
     (event,) = await told(api, 1)
     assert event["reason"] == "Scheduled"
     assert cluster.writes.counts.bound == 1
+
+
+async def test_a_bind_that_only_the_watch_showed_is_told_too(
+    cluster: KubeCluster, api: FakeApi, monkeypatch
+):
+    """Nobody reads the pod back: what the watch tells has settled its bind."""
+    monkeypatch.setattr(kube_unsure, "LOOK_AFTER_S", 0.05)
+
+    async def commit_and_fail(request_: web.Request) -> web.StreamResponse:
+        await api.answer(request_)
+        return web.json_response({}, status=500)
+
+    async def fail(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({}, status=500)
+
+    for name, fault in (("a", commit_and_fail), ("b", fail)):
+        api.pod(name)
+        api.faults.append(("binding", fault))
+        await cluster.bind([request(api, name)])
+    (event,) = await told(api, 1)
+    assert event["regarding"]["name"] == "a"
+    await asyncio.sleep(0.5)
+    assert cluster.writes.counts.bound == 1
+    gets = [path for method, path in api.requests if method == "GET" and path.endswith("/b")]
+    assert len(gets) == kube_unsure.TRIES
+
+
+async def test_another_process_tells_of_the_same_bind_in_vain(new_cluster, api: FakeApi):
+    api.pod("a")
+    before = new_cluster()
+    await before.bind([request(api, "a")])
+    await told(api, 1)
+    after = new_cluster()
+    (read,) = await after.bind([request(api, "a")])
+    assert read.answer is Answer.ASSIGNED
+    names = [event["metadata"]["name"] for event in await told(api, 1)]
+    await after.read([ref(api, "a")])
+    names += [event["metadata"]["name"] for event in (await told(api, 2))[1:]]
+    assert names[0] == names[1]
+
+
+async def test_an_event_that_is_there_already_is_not_lost(cluster: KubeCluster, api: FakeApi):
+    async def exists(_request: web.Request) -> web.Response:
+        return status(409, 'events.events.k8s.io "a.1" already exists')
+
+    api.pod("a")
+    api.faults.append(("POST /apis/events.k8s.io", exists))
+    await cluster.bind([request(api, "a")])
+    async with asyncio.timeout(5):
+        while not cluster.events.counts.repeated:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert cluster.events.counts.failed == 0
 
 
 async def test_why_a_pod_waits_is_told_once(cluster: KubeCluster, api: FakeApi, monkeypatch):
