@@ -97,6 +97,7 @@ class Mesh:
     owner: str = "muster"
     epoch: int = 1
     pace_ms: int = 0
+    is_alone: bool = False
     host: Host | None = None
     members: dict[str, Member] = field(default_factory=dict)
 
@@ -118,7 +119,7 @@ class Mesh:
                 self.config,
                 policy,
                 self.epoch,
-                rhythm(core, self.pace_ms),
+                rhythm(core, self.pace_ms, self.is_alone),
             )
 
         return Member(JournalName(journal), bus, host, make_owner)

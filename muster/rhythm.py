@@ -6,7 +6,7 @@ It decides nothing about pods; a mesh with other numbers decides the same, soone
 from typing import Any
 
 from shared.machine.core import Core
-from shared.machine.runtime import Rhythm
+from shared.machine.runtime import HEARTBEAT_MS, Rhythm
 from shared.model.ids import service_of
 
 SOON, LATER = 5, 20
@@ -49,8 +49,14 @@ collections are frequent because their pauses, not their sum, are what a pod wai
 """
 
 
-def rhythm(core: Core[Any], pace_ms: int = 0) -> Rhythm:
-    """When the owner of a core takes its turns."""
+ALONE_MS = 30_000
+"""Heartbeats tell a standby that somebody lives. Where no other process can write there is none,
+and a record every second of each journal would be all that an idle run writes.
+"""
+
+
+def rhythm(core: Core[Any], pace_ms: int = 0, is_alone: bool = False) -> Rhythm:
+    """When the owner of a core takes its turns; `is_alone`: no other process can own anything."""
     service = service_of(core.journal)
     by_service = LINGER_MS.get(service, {})
     return Rhythm(
@@ -58,4 +64,5 @@ def rhythm(core: Core[Any], pace_ms: int = 0) -> Rhythm:
         linger_ms={name: by_service.get(service_of(name), 0) for name in core.sources},
         is_alert=service in ALERT,
         behind=BEHIND.get(service, 0),
+        heartbeat_ms=ALONE_MS if is_alone else HEARTBEAT_MS,
     )

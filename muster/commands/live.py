@@ -58,6 +58,7 @@ def run_live(options: LiveOptions, output: str) -> None:
         cluster,
         placements=options.placements,
         config=config,
+        is_alone=True,
         policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
     )
     console = Console(stderr=True)

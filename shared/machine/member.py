@@ -7,13 +7,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from shared.machine.core import Cursor
-from shared.machine.reader import Reader
-from shared.machine.record import Record
+from shared.machine.record import Record, decode
 from shared.machine.runtime import HEARTBEAT_MS, Host, Owner, OwnershipLost
 from shared.ports.bus import AppendUnknown, Bus, BusUnavailable, JournalName
 
 MISSED_HEARTBEATS = 3
+LAST_RECORDS = 64
 RETRY_MS = 200
 
 
@@ -55,7 +54,7 @@ class Member:
         silent for three heartbeats.
         """
         first, end = await self.bus.bounds(self.journal)
-        if end == 0 or (at_start and await self._was_ours(first)):
+        if end == 0 or (at_start and await self._was_ours(first, end)):
             return
         silent_ms = 0
         while silent_ms < MISSED_HEARTBEATS * HEARTBEAT_MS:
@@ -64,10 +63,20 @@ class Member:
             silent_ms = silent_ms + HEARTBEAT_MS if now_end == end else 0
             end = now_end
 
-    async def _was_ours(self, first: int) -> bool:
-        last: Record | None = None
-        reader = Reader(self.journal, Cursor(first))
-        while batch := await self.bus.read(self.journal, reader.next):
-            for _position, record in reader.accept_all(batch):
-                last = record if record.claim is not None else last
-        return last is not None and last.claim is not None and last.claim.owner == self.host.owner
+    async def _was_ours(self, first: int, end: int) -> bool:
+        """Whether this member made the newest claim that the last records were written under (an
+        older owner's void ones may be among them).
+        """
+        start, claimed = max(first, end - LAST_RECORDS), -1
+        while start < end and (batch := await self._records(start)):
+            for position, record in batch:
+                claimed = max(claimed, position if record.claim is not None else record.term)
+                start = position + 1
+        if claimed < first:
+            return False
+        claim = (await self._records(claimed, limit_bytes=1))[0][1].claim
+        return claim is not None and claim.owner == self.host.owner
+
+    async def _records(self, start: int, limit_bytes: int = 1 << 20) -> list[tuple[int, Record]]:
+        batch = await self.bus.read(self.journal, start, limit_bytes)
+        return [(position, decode(payload, self.journal, position)) for position, payload in batch]

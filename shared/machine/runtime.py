@@ -137,13 +137,15 @@ class Rhythm:
     """When turns are taken: they begin at least `pace_ms` apart, and the news of a source waits up
     to `linger_ms[source]` for a turn that something else causes; if `is_alert`, not while the core
     has a timer running. Before it goes on from one turn to the next an owner lets the loop turn
-    `behind` times: those before it in the flow have theirs first.
+    `behind` times: those before it in the flow have theirs first. What says nothing is recorded
+    every `heartbeat_ms`; more than HEARTBEAT_MS is for those whose silence nobody listens to.
     """
 
     pace_ms: int = 0
     linger_ms: Mapping[str, int] = field(default_factory=dict)
     is_alert: bool = False
     behind: int = 0
+    heartbeat_ms: int = HEARTBEAT_MS
 
 
 @dataclass
@@ -296,9 +298,11 @@ class Owner(Generic[S]):
         await self.shell.stop()
 
     async def _rest(self) -> None:
-        """Sleep until there is input, an offer, a due timer or a heartbeat to write."""
+        """Sleep until there is input, an offer or a due timer, but not for so long that time would
+        be lost (see JUMP_MS_MAX).
+        """
         due_ms = self.core.due_ms(self.state)
-        wait_ms = self._appended_ms + HEARTBEAT_MS - self._now_ms()
+        wait_ms = self.state.now_ms + HEARTBEAT_MS - self._now_ms()
         if due_ms is not None:
             wait_ms = min(wait_ms, due_ms - self._now_ms())
         rested = wait_ms > 0 and not self._wake.is_set()
@@ -341,7 +345,7 @@ class Owner(Generic[S]):
         probe(AFTER_DECIDE)
         self.stats.steps += 1
         self.stats.inputs += count
-        beat = now_ms - self._appended_ms >= HEARTBEAT_MS
+        beat = now_ms - self._appended_ms >= self._rhythm.heartbeat_ms
         full = len(self._quiet) >= QUIET_RANGES_MAX
         if events or received or beat or full or self._note:
             await self._record(now_ms, received, events)

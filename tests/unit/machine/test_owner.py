@@ -13,7 +13,7 @@ from shared.machine.core import Cursor
 from shared.machine.fold import Folded, NeedsReset, fold
 from shared.machine.reader import Reader
 from shared.machine.record import RecordUnreadable, decode, encode
-from shared.machine.runtime import EpochOver, OwnershipLost, Rhythm
+from shared.machine.runtime import JUMP_MS_MAX, EpochOver, OwnershipLost, Rhythm
 from shared.machine.snapshots import SnapshotPolicy
 from shared.ports.bus import AppendUnknown, JournalName
 from tests.unit.machine.toy import (
@@ -167,6 +167,31 @@ async def test_a_step_without_content_is_not_recorded_until_the_heartbeat(bus, s
     clock.at_ms += 1_000
     await turn(member)
     assert (await bus.bounds(INGEST))[1] == 2
+
+
+async def test_who_is_alone_records_less_and_loses_no_time(bus, store):
+    clock = HandClock()
+    member = owner(ToyIngest(), bus, store, clock, rhythm=Rhythm(heartbeat_ms=30_000))
+    await member.claim()
+    for second in range(1, 30):
+        clock.at_ms += 1_000
+        await turn(member)
+        assert member.state.now_ms == 1_000 + 1_000 * second
+    assert (await bus.bounds(INGEST))[1] == 1
+    clock.at_ms += 1_000
+    await turn(member)
+    assert (await bus.bounds(INGEST))[1] == 2
+
+
+async def test_it_rests_no_longer_than_time_is_counted(bus, store):
+    """A jump counts as 2 s: who sleeps for longer is late ever after."""
+    member = owner(ToyIngest(), bus, store, rhythm=Rhythm(heartbeat_ms=30_000))
+    await member.claim()
+    await turn(member)
+    member._wake.clear()
+    started_s = asyncio.get_running_loop().time()
+    await member._rest()
+    assert asyncio.get_running_loop().time() - started_s < JUMP_MS_MAX / 1000
 
 
 async def test_a_bad_snapshot_falls_back_and_an_old_one_continues_the_sequence(bus, store):

@@ -1,0 +1,78 @@
+"""Who claims at the start: at once who owned the journal last, after a silence everybody else."""
+
+import pytest
+
+from shared.adapters.memory_bus import MemoryBus, MemoryLog
+from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.machine import member as members
+from shared.machine.member import Member
+from shared.machine.runtime import Host
+from shared.ports.bus import JournalName
+from tests.unit.machine.toy import HandClock, ToyIngest, inline, owner, turn
+
+INGEST = JournalName("ingest/0")
+
+
+class CountingBus(MemoryBus):
+    """Counts the records that are read."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        super().__init__(log)
+        self.count = 0
+
+    async def read(
+        self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
+    ) -> list[tuple[int, bytes]]:
+        batch = await super().read(journal, start, limit_bytes)
+        self.count += len(batch)
+        return batch
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    return MemoryLog()
+
+
+async def wrote(log: MemoryLog, name: str, records: int) -> None:
+    one = owner(ToyIngest(), MemoryBus(log), MemorySnapshots(), name=name)
+    await one.claim()
+    for revision in range(records):
+        await turn(one, revision)
+
+
+def member(log: MemoryLog, name: str) -> tuple[Member, CountingBus]:
+    bus = CountingBus(log)
+    host = Host(HandClock(), name, lambda: name, inline)
+    return Member("ingest/0", bus, host, lambda: owner(ToyIngest(), bus, MemorySnapshots())), bus
+
+
+async def was_ours(log: MemoryLog, name: str) -> bool:
+    one, bus = member(log, name)
+    found = await one._was_ours(*(await bus.bounds(INGEST)))
+    assert bus.count <= members.LAST_RECORDS + 1, "the journal is not read from its start"
+    return found
+
+
+@pytest.mark.parametrize("records", [0, 5, 500])
+async def test_the_last_claim_says_whose_it_was(log: MemoryLog, records: int):
+    await wrote(log, "one", records)
+    assert await was_ours(log, "one")
+    assert not await was_ours(log, "two")
+    await wrote(log, "two", records)
+    assert await was_ours(log, "two")
+    assert not await was_ours(log, "one")
+
+
+async def test_a_void_record_at_the_end_says_nothing(log: MemoryLog):
+    await wrote(log, "one", 3)
+    bus = MemoryBus(log)
+    stale = (await bus.read(INGEST, 2))[0][1]
+    await wrote(log, "two", 2)
+    await bus.append(INGEST, (await bus.bounds(INGEST))[1], stale)
+    assert await was_ours(log, "two")
+
+
+async def test_a_claim_that_was_cut_away_is_nobodys(log: MemoryLog):
+    await wrote(log, "one", 100)
+    await MemoryBus(log).cut(INGEST, 50)
+    assert not await was_ours(log, "one")
