@@ -1,15 +1,20 @@
 """`muster run` on the bundled example, on floods and on the traces: complete, confirmed, kept."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from muster.summary import show
 from shared.adapters.worlds.settings import data_root
 from tests.e2e.console import ROOT, Ran, muster
 
 EXAMPLE = ROOT / "examples" / "manifests"
+TITLE = 26
+"""The width of a summary's first column."""
 
 
 def finished(ran: Ran) -> dict:
@@ -38,6 +43,22 @@ def test_the_example_shows_what_it_promises(example):
     told = [reason for reason in result["waiting_by_reason"] if selector in reason]
     assert told, result["waiting_by_reason"]
     assert result["bound"] >= 1_000 + 3 + 4 + 6 + 8 + 1
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_is_printed(example):
+    """The rows and what of them no clock decides."""
+    shown = io.StringIO()
+    show(finished(example[1]), Console(file=shown, width=200))
+    printed = shown.getvalue().splitlines()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    sample = readme[readme.index("\nworld  ") + 1 : readme.index("\nkept in  ")].splitlines()
+    assert list(dict.fromkeys(titles(sample))) == list(dict.fromkeys(titles(printed)))
+    assert sample[:3] == printed[:3], "world, nodes, pods"
+
+
+def titles(lines: list[str]) -> list[str]:
+    return [line[:TITLE].rstrip() for line in lines]
 
 
 @pytest.mark.slow
