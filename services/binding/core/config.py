@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from shared.model.options import read_options, require_positive
+
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`effect_pods` is about how many pods one effect asks for; a request without a definite
@@ -20,13 +22,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 def parse_config(options: dict[str, Any]) -> Config:
     """Raises ValueError naming the option and the rule it breaks."""
-    try:
-        config = msgspec.convert(options, Config)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"binding: {error}") from error
-    for name in ("effect_pods", "repeat_initial_ms"):
-        if getattr(config, name) < 1:
-            raise ValueError(f"binding: {name} must be >= 1")
+    config = read_options("binding", options, Config)
+    require_positive("binding", config, ("effect_pods", "repeat_initial_ms"))
     if config.repeat_max_ms < config.repeat_initial_ms:
         raise ValueError("binding: repeat_max_ms must be >= repeat_initial_ms")
     return config

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from shared.model.options import read_options
+
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`schedulers` are the spec.schedulerName values whose pending pods are ours (empty = all);
@@ -16,10 +18,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 def parse_config(options: dict[str, Any]) -> Config:
     """Raises ValueError naming the option and the rule it breaks."""
-    try:
-        config = msgspec.convert(options, Config)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"ingest: {error}") from error
+    config = read_options("ingest", options, Config)
     if config.held_names_max < 0:
         raise ValueError("ingest: held_names_max must be >= 0")
     return config

@@ -1,7 +1,8 @@
 """What can be tuned in placement, and the one place where it is checked."""
 
-import msgspec
 from msgspec import Struct
+
+from shared.model.options import read_options
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -21,10 +22,7 @@ def parse_config(options: dict[str, object]) -> Config:
     for name in sorted(options):
         if name not in Config.__struct_fields__:
             raise ValueError(f"placement.{name}: no such option")
-    try:
-        config = msgspec.convert(options, Config)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"placement: {error}") from error
+    config = read_options("placement", options, Config)
     for name in ("slice_units", "digest_quiet_ms", "digest_share"):
         if getattr(config, name) < 1:
             raise ValueError(f"placement.{name}: must be at least 1")

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-import msgspec
 from msgspec import Struct
+
+from shared.model.options import read_options, require_positive
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
@@ -17,11 +18,6 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
 
 def parse_config(options: dict[str, Any]) -> Config:
     """Preemption's options, checked. Raises ValueError naming the option and the rule."""
-    try:
-        config = msgspec.convert(options, Config)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"preemption: {error}") from error
-    for name in Config.__struct_fields__:
-        if getattr(config, name) < 1:
-            raise ValueError(f"preemption: {name} must be >= 1, is {getattr(config, name)}")
+    config = read_options("preemption", options, Config)
+    require_positive("preemption", config, Config.__struct_fields__)
     return config

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-import msgspec
 from msgspec import Struct
+
+from shared.model.options import read_options
 
 URGENT_ROUNDS_MAX = 3  # times the leftovers of one try start over because a shard improved
 ASKS_OPEN_MAX = 64  # preemptions under way in all
@@ -51,10 +52,7 @@ def parse_config(options: dict[str, Any]) -> Config:
     for name in options:
         if name not in Config.__struct_fields__:
             raise ValueError(f"queueing.{name}: unknown option")
-    try:
-        config = msgspec.convert(options, Config)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"queueing: {error}") from error
+    config = read_options("queueing", options, Config)
     for name in Config.__struct_fields__:
         least = LEAST.get(name, 0)
         if getattr(config, name) < least:
