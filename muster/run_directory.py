@@ -19,15 +19,27 @@ SUMMARY = "summary.json"
 FORMAT = 1
 
 
-def new_run(folder: Path) -> Path:
+def new_run(folder: Path, meta: dict[str, Any]) -> None:
     """Make the folder for a new run. Raises UsageFault when it holds a run already."""
     if (folder / JOURNALS).exists() or (folder / META).exists():
         raise UsageFault(f"--run-dir {folder}: holds a run already; name another folder")
+    _make(folder, meta)
+
+
+def continued_run(folder: Path, meta: dict[str, Any]) -> None:
+    """The folder of a run that goes on where it was; raises UsageFault when it is another run."""
+    if not (folder / META).exists():
+        _make(folder, meta)
+    elif read_meta(folder) != meta:
+        raise UsageFault(f"--run-dir {folder}: holds another run; name another folder")
+
+
+def _make(folder: Path, meta: dict[str, Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / META, meta)
     except OSError as error:
         raise UsageFault(f"--run-dir {folder}: {error.strerror}") from error
-    return folder
 
 
 def existing_run(folder: Path) -> Path:

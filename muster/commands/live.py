@@ -15,7 +15,7 @@ from muster.live import LiveRunner, Standing, line_of, result_of
 from muster.live_display import LiveDisplay
 from muster.mesh import Mesh
 from muster.options import mesh_config, parse_settings
-from muster.run_directory import FORMAT, JOURNALS, META, SNAPSHOTS, write_json
+from muster.run_directory import FORMAT, JOURNALS, SNAPSHOTS, continued_run
 from services.ingest.core import WrongCluster
 from shared.adapters.memory_bus import MemoryBus, MemoryLog
 from shared.adapters.snapshot_directory import DirectorySnapshots
@@ -39,13 +39,17 @@ class LiveOptions:
     run_dir: Path | None
     settings: list[str]
 
+    def meta(self) -> dict[str, Any]:
+        """What has to stay as it is while a run goes on in its folder."""
+        return {"format": FORMAT, "live": True, "placements": self.placements}
+
 
 def run_live(options: LiveOptions, output: str) -> None:
     """Schedule until told to stop. Raises UsageFault, Fault."""
     cluster = kube_cluster(options.kubeconfig, options.schedulers)
     config = kube_config(mesh_config(parse_settings(options.settings)), options.schedulers)
     folder = options.run_dir or DEFAULT_FOLDER
-    _prepare(folder, options)
+    continued_run(folder, options.meta())
     sqlite = SqliteLog(folder / JOURNALS, exclusive=True) if options.bus == "sqlite" else None
     memory = MemoryLog()
 
@@ -80,21 +84,6 @@ def run_live(options: LiveOptions, output: str) -> None:
         if sqlite is not None:
             sqlite.close()
     _sum_up(standing, folder, output)
-
-
-def _prepare(folder: Path, options: LiveOptions) -> None:
-    """A run goes on from the journals in its folder; another kind of run may not be there."""
-    meta: dict[str, Any] = {"format": FORMAT, "live": True, "placements": options.placements}
-    if (folder / META).exists():
-        known = json.loads((folder / META).read_text(encoding="utf-8"))
-        if known != meta:
-            raise UsageFault(f"--run-dir {folder}: holds another run; name another folder")
-        return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageFault(f"--run-dir {folder}: {error.strerror}") from error
-    write_json(folder / META, meta)
 
 
 async def _epoch(bus: Bus) -> int:

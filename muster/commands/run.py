@@ -15,7 +15,6 @@ from muster.run_directory import (
     FORMAT,
     HISTORY,
     JOURNALS,
-    META,
     SNAPSHOTS,
     SUMMARY,
     new_run,
@@ -81,8 +80,8 @@ class Options:
 
 def run(options: Options, output: str) -> None:
     """Play the world; raises Fault when the run failed."""
-    folder = new_run(options.folder())
-    write_json(folder / META, options.meta())
+    folder = options.folder()
+    new_run(folder, options.meta())
     errors = Console(stderr=True)
     for rejected in options.chosen.world.rejected:
         errors.out(f"{rejected.what}: {rejected.rule}", highlight=False)
