@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Console
 
 from muster.commands.run import loop_factory
+from muster.display import LiveDisplay
 from muster.faults import Fault, UsageFault
 from muster.kube_address import kube_cluster, kube_config, open_kube
 from muster.live import LiveRunner, Standing, line_of, result_of
-from muster.live_display import LiveDisplay
 from muster.mesh import Mesh
 from muster.options import mesh_config, parse_settings
 from muster.run_directory import FORMAT, JOURNALS, SNAPSHOTS, continued_run

@@ -7,10 +7,10 @@ from typing import Any
 
 from rich.console import Console
 
+from muster.display import RunDisplay
 from muster.faults import Fault
 from muster.mesh import Mesh
 from muster.options import mesh_config, parse_settings, sim_config
-from muster.progress import Display
 from muster.run_directory import (
     FORMAT,
     HISTORY,
@@ -85,7 +85,7 @@ def run(options: Options, output: str) -> None:
     errors = Console(stderr=True)
     for rejected in options.chosen.world.rejected:
         errors.out(f"{rejected.what}: {rejected.rule}", highlight=False)
-    with Display(errors, options.chosen.world.name, quiet=output == "json") as display:
+    with RunDisplay(errors, options.chosen.world.name, quiet=output == "json") as display:
         outcome = _play(options, folder, display)
     result = summarise(options.chosen.world.name, outcome.tally, outcome.final, outcome.verdict) | {
         "complete": outcome.complete,
@@ -108,7 +108,7 @@ def _json(result: dict[str, Any]) -> str:
     return json.dumps(result, indent=2, sort_keys=True)
 
 
-def _play(options: Options, folder: Path, display: Display) -> Outcome:
+def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:
     cluster = SimCluster(options.chosen.world, options.sim)
     sqlite: SqliteLog | None = None
     if options.bus == "sqlite":

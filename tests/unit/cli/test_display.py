@@ -1,0 +1,52 @@
+"""Progress: plain lines in a pipe, lines that renew themselves in a terminal, or nothing."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from muster.display import LiveDisplay, RunDisplay
+from muster.live import Standing
+from muster.runner import Progress
+
+
+def shown(terminal: bool, quiet: bool, seconds: tuple[float, ...]) -> str:
+    out = StringIO()
+    console = Console(file=out, force_terminal=terminal, width=100)
+    with RunDisplay(console, "a world", quiet=quiet) as display:
+        for at_s in seconds:
+            display.show(Progress(9, created=7, bound=5, evicted=1, seconds=at_s))
+    return out.getvalue()
+
+
+def test_piped_progress_is_a_line_every_few_seconds():
+    line = "5 of 9 bound, 2 waiting, 1 evicted"
+    assert shown(False, False, (0.1, 3.0, 3.1, 6.0)) == f"   3.0 s  {line}\n   6.0 s  {line}\n"
+
+
+def test_progress_in_a_terminal_is_taken_away_at_the_end():
+    out = shown(True, False, (0.1,))
+    assert "5/9" in out
+    assert "\x1b[" in out
+    assert out.endswith("\x1b[2K"), "the line is cleared"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_output_for_programs_has_no_progress_beside_it(terminal):
+    assert shown(terminal, True, (3.0, 6.0)) == ""
+
+
+def test_a_live_run_says_only_what_changed():
+    out = StringIO()
+    with LiveDisplay(Console(file=out, width=100)) as display:
+        for at_s, bound in ((0.0, 1), (3.0, 1), (4.0, 2), (5.0, 3), (7.0, 3)):
+            display.show(standing(at_s, bound))
+    assert [line.split(" s  ")[0].strip() for line in out.getvalue().splitlines()] == [
+        "0.0",
+        "4.0",
+        "7.0",
+    ]
+
+
+def standing(seconds: float, bound: int) -> Standing:
+    return Standing(seconds=seconds, bound=bound)
