@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from muster.cluster_address import parse_cluster
-from muster.commands.run import loop_factory
+from muster.event_loop import loop_factory
 from muster.faults import Fault
 from muster.options import parse_settings, sim_config
 from shared.adapters.sim_cluster import SimCluster

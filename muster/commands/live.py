@@ -8,8 +8,9 @@ from typing import Any
 
 from rich.console import Console
 
-from muster.commands.run import loop_factory
 from muster.display import LiveDisplay
+from muster.embedded import embedded_bus
+from muster.event_loop import loop_factory
 from muster.faults import Fault, UsageFault
 from muster.kube_address import kube_cluster, kube_config, open_kube
 from muster.live import LiveRunner, Standing, line_of, result_of
@@ -17,9 +18,8 @@ from muster.mesh import Mesh
 from muster.options import mesh_config, parse_settings
 from muster.run_directory import FORMAT, JOURNALS, SNAPSHOTS, continued_run
 from services.ingest.core import WrongCluster
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
+from shared.adapters.kube_cluster import KubeCluster
 from shared.adapters.snapshot_directory import DirectorySnapshots
-from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.machine.reset import EpochBus, EpochStore, epochs
 from shared.machine.snapshots import SnapshotPolicy
 from shared.ports.bus import Bus
@@ -50,40 +50,34 @@ def run_live(options: LiveOptions, output: str) -> None:
     config = kube_config(mesh_config(parse_settings(options.settings)), options.schedulers)
     folder = options.run_dir or DEFAULT_FOLDER
     continued_run(folder, options.meta())
-    sqlite = SqliteLog(folder / JOURNALS, exclusive=True) if options.bus == "sqlite" else None
-    memory = MemoryLog()
-
-    def client(_journal: str) -> SqliteBus | MemoryBus:
-        return SqliteBus(sqlite) if sqlite is not None else MemoryBus(memory)
-
-    mesh = Mesh(
-        client,
-        DirectorySnapshots(folder / SNAPSHOTS),
-        cluster,
-        placements=options.placements,
-        config=config,
-        is_alone=True,
-        policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
-    )
-    console = Console(stderr=True)
-
-    async def go() -> Standing:
-        await open_kube(cluster)
-        epoch = await _epoch(client(""))
-        mesh.epoch, mesh.store = epoch, EpochStore(mesh.store, epoch)
-        mesh.bus_of = lambda journal: EpochBus(client(journal), epoch)
-        with LiveDisplay(console, quiet=output == "json") as display:
-            return await LiveRunner(cluster, mesh, display.show).run()
-
     try:
-        with asyncio.Runner(loop_factory=loop_factory()) as loop:
-            standing = loop.run(go())
+        with (
+            embedded_bus(options.bus, folder / JOURNALS) as client,
+            asyncio.Runner(loop_factory=loop_factory()) as loop,
+        ):
+            mesh = Mesh(
+                client,
+                DirectorySnapshots(folder / SNAPSHOTS),
+                cluster,
+                placements=options.placements,
+                config=config,
+                is_alone=True,
+                policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
+            )
+            standing = loop.run(_schedule(cluster, mesh, quiet=output == "json"))
     except WrongCluster as error:
         raise UsageFault(f"{error}; or name another --run-dir than {folder}") from error
-    finally:
-        if sqlite is not None:
-            sqlite.close()
     _sum_up(standing, folder, output)
+
+
+async def _schedule(cluster: KubeCluster, mesh: Mesh, quiet: bool) -> Standing:
+    await open_kube(cluster)
+    client = mesh.bus_of
+    epoch = await _epoch(client(""))
+    mesh.epoch, mesh.store = epoch, EpochStore(mesh.store, epoch)
+    mesh.bus_of = lambda journal: EpochBus(client(journal), epoch)
+    with LiveDisplay(Console(stderr=True), quiet=quiet) as display:
+        return await LiveRunner(cluster, mesh, display.show).run()
 
 
 async def _epoch(bus: Bus) -> int:

@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 
 from muster.display import RunDisplay
+from muster.embedded import embedded_bus
+from muster.event_loop import loop_factory
 from muster.faults import Fault
 from muster.mesh import Mesh
 from muster.options import mesh_config, parse_settings, sim_config
@@ -22,11 +24,9 @@ from muster.run_directory import (
 )
 from muster.runner import Outcome, Runner
 from muster.summary import show, summarise
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_history import write_history
 from shared.adapters.snapshot_directory import DirectorySnapshots
-from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.adapters.worlds.settings import Choice, Chosen, load_world
 from shared.machine.snapshots import SnapshotPolicy
 
@@ -110,41 +110,23 @@ def _json(result: dict[str, Any]) -> str:
 
 def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:
     cluster = SimCluster(options.chosen.world, options.sim)
-    sqlite: SqliteLog | None = None
-    if options.bus == "sqlite":
-        sqlite = SqliteLog(folder / JOURNALS, exclusive=True)
-    memory = MemoryLog()
-
-    def client(_journal: str) -> SqliteBus | MemoryBus:
-        return SqliteBus(sqlite) if sqlite is not None else MemoryBus(memory)
-
-    mesh = Mesh(
-        client,
-        DirectorySnapshots(folder / SNAPSHOTS),
-        cluster,
-        placements=options.placements,
-        config=mesh_config(options.settings),
-        policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
-    )
-    runner = Runner(
-        options.chosen.world, cluster, mesh, client(""), options.time_limit_s, display.show
-    )
-    try:
-        with asyncio.Runner(loop_factory=loop_factory()) as loop:
-            return loop.run(runner.run())
-    finally:
-        write_history(folder / HISTORY, cluster.history)
-        if sqlite is not None:
-            sqlite.close()
-
-
-def loop_factory() -> Any:
-    """Uvloop's loop where the platform has it, else asyncio's own."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
+    with embedded_bus(options.bus, folder / JOURNALS) as client:
+        mesh = Mesh(
+            client,
+            DirectorySnapshots(folder / SNAPSHOTS),
+            cluster,
+            placements=options.placements,
+            config=mesh_config(options.settings),
+            policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
+        )
+        runner = Runner(
+            options.chosen.world, cluster, mesh, client(""), options.time_limit_s, display.show
+        )
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as loop:
+                return loop.run(runner.run())
+        finally:
+            write_history(folder / HISTORY, cluster.history)
 
 
 def _judge(options: Options, outcome: Outcome, result: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from muster.addresses import BusAddress, parse_bus
 from muster.cluster_address import open_cluster, parse_cluster
-from muster.commands.run import loop_factory
+from muster.event_loop import loop_factory
 from muster.faults import Fault, UsageFault
 from muster.mesh import Mesh, all_journals, default_owner, partitions, topics
 from muster.options import mesh_config, parse_settings
