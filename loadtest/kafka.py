@@ -27,7 +27,7 @@ from shared.machine.record import own_events
 from shared.model.columns import size
 from shared.model.ids import BINDING
 from shared.ports.bus import Bus, JournalName
-from shared.testing.kafka_server import KafkaBroker, new_broker
+from shared.testing.kafka_server import KafkaBroker, KafkaServer, new_broker
 
 LOOK_S = 0.1
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -136,7 +136,7 @@ async def _until_bound(bus: Bus, case: Case) -> None:
 def _cpu_s(mesh: ProcessMesh, broker: KafkaBroker) -> dict[str, float]:
     pids = {journal: child.pid for journal, child in mesh.services.items()}
     pids |= {"cluster": mesh.cluster.pid, "this": os.getpid()}
-    if hasattr(broker, "pid"):
+    if isinstance(broker, KafkaServer):
         pids["broker"] = broker.pid
     return {name: _used_s(pid) for name, pid in pids.items()}
 

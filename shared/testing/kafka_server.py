@@ -5,25 +5,21 @@ one broker without TLS on loopback: it says nothing about replication.
 """
 
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from shared.testing.server_process import free_ports, servers_dir, watch_over
+from shared.testing.server_process import ServerProcess, free_ports, servers_dir
 
 START_TIMEOUT_S = 90.0
-STOP_TIMEOUT_S = 20.0
 INSTALL_COMMAND = "make servers"
 CONTAINER_IMAGE = "apache/kafka:4.1.0"
 _ROOT = Path(__file__).resolve().parents[2]
 _SCRIPT = _ROOT / "deploy" / "servers" / "start-kafka.sh"
 _READY = b"Kafka Server started"
-_POLL_S = 0.05
 
 
 class KafkaBroker(Protocol):
@@ -82,37 +78,29 @@ def new_broker() -> KafkaBroker:
 class KafkaServer:
     """A broker process with its own ports and a temporary data directory.
 
-    A context manager. The broker ends with this process even when that is killed: a watchdog
-    holds a pipe to it.
+    A context manager. The broker ends with this process even when that is killed.
     """
 
     def __init__(self, more_settings: str = "", format_options: Sequence[str] = ()) -> None:
         """`more_settings` is a piece of server.properties, for TLS and the like."""
-        self._port, self._controller_port = free_ports(2)
+        self._ports = free_ports(2)
         self._more_settings = more_settings
         self._format_options = list(format_options)
-        self._dir: Path | None = None
-        self._broker: subprocess.Popen[bytes] | None = None
-        self._watchdog: subprocess.Popen[bytes] | None = None
+        self._folder: Path | None = None
+        self._process: ServerProcess | None = None
+        self._log_begin = 0
 
     @property
     def bootstrap(self) -> str:
         """See KafkaBroker."""
-        return f"127.0.0.1:{self._port}"
+        return f"127.0.0.1:{self._ports[0]}"
 
     @property
     def pid(self) -> int:
         """The running broker's process id."""
-        if self._broker is None:
+        if self._process is None:
             raise RuntimeError("the Kafka broker is not running")
-        return self._broker.pid
-
-    @property
-    def log_path(self) -> Path:
-        """The broker's own log."""
-        if self._dir is None:
-            raise RuntimeError("the Kafka broker was not started")
-        return self._dir / "broker.out"
+        return self._process.pid
 
     def __enter__(self) -> Self:
         self.start()
@@ -128,78 +116,47 @@ class KafkaServer:
 
     def start(self) -> None:
         """See KafkaBroker. Raises RuntimeError with the log's end when it does not come up."""
-        if self._broker is not None:
-            raise RuntimeError("the Kafka broker is running")
-        if self._dir is None:
-            self._dir = Path(tempfile.mkdtemp(prefix="muster-kafka-"))
-        with self.log_path.open("ab") as log:
-            start_offset = log.tell()
-            more = self._dir / "more.properties"
-            more.write_text(self._more_settings, encoding="utf-8")
-            ports = [str(self._port), str(self._controller_port)]
-            self._broker = subprocess.Popen(
-                [str(_SCRIPT), str(self._dir / "data"), *ports, str(more), *self._format_options],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self._watchdog = watch_over(self._broker.pid)
+        if self._process is None:
+            self._process = self._prepare()
+        log = self._process.log_path
+        self._log_begin = log.stat().st_size if log.exists() else 0
+        self._process.start(wait=False)
         try:
-            self._wait_ready(start_offset)
+            self._process.wait_serving()
         except BaseException:
             self.stop()
             raise
 
-    def _wait_ready(self, start_offset: int) -> None:
-        assert self._broker is not None
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline:
-            text = self._log_from(start_offset)
-            if _READY in text:
-                return
-            if self._broker.poll() is not None:
-                break
-            time.sleep(_POLL_S)
-        tail = self._log_from(start_offset)[-2_000:].decode(errors="replace")
-        raise RuntimeError(f"the Kafka broker did not start; its log ends with:\n{tail}")
+    def _prepare(self) -> ServerProcess:
+        self._folder = folder = Path(tempfile.mkdtemp(prefix="muster-kafka-"))
+        more = folder / "more.properties"
+        more.write_text(self._more_settings, encoding="utf-8")
+        ports = map(str, self._ports)
+        command = [str(_SCRIPT), str(folder / "data"), *ports, str(more), *self._format_options]
+        log = folder / "broker.out"
 
-    def _log_from(self, offset: int) -> bytes:
-        with self.log_path.open("rb") as log:
-            log.seek(offset)
-            return log.read()
+        def serves() -> bool:
+            with log.open("rb") as said:
+                said.seek(self._log_begin)
+                return _READY in said.read()
+
+        return ServerProcess(
+            "the Kafka broker", command, log, serves, start_timeout_s=START_TIMEOUT_S
+        )
 
     def kill(self) -> None:
         """See KafkaBroker."""
-        self._end(signal.SIGKILL)
-
-    def terminate(self) -> None:
-        """An orderly shutdown; the data stays for another start."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, how: signal.Signals) -> None:
-        broker, self._broker = self._broker, None
-        watchdog, self._watchdog = self._watchdog, None
-        if broker is not None:
-            broker.send_signal(how)
-            try:
-                broker.wait(STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                broker.kill()
-                broker.wait()
-        if watchdog is not None:
-            watchdog.kill()
-            watchdog.wait()
-            if watchdog.stdin is not None:
-                watchdog.stdin.close()
+        if self._process is not None:
+            self._process.kill()
 
     def stop(self) -> None:
         """See KafkaBroker."""
         # The data goes too, so an orderly end would be wasted time.
-        self._end(signal.SIGKILL)
-        if self._dir is not None:
-            shutil.rmtree(self._dir, ignore_errors=True)
-            self._dir = None
+        self.kill()
+        self._process = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
 
 
 class KafkaContainerServer:
