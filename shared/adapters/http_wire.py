@@ -104,6 +104,10 @@ class Wire:
         """Connects with the first request. `server_name`: the certificate's, if not the host's."""
         parts = urlsplit(url)
         assert parts.hostname, f"{url}: no host"
+        # A credential must never go out in clear because two places read a URL differently.
+        assert (parts.scheme == "https") == (tls is not None), (
+            f"{url}: with{'' if tls else 'out'} TLS"
+        )
         self._host = parts.hostname
         self._port = parts.port or (443 if tls else 80)
         self._tls, self._name = tls, (server_name or parts.hostname) if tls else None

@@ -8,6 +8,7 @@ import ssl
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 IN_CLUSTER = "in-cluster"
 RENEW_EVERY_S = 30.0
@@ -75,7 +76,7 @@ class Credentials:
 
     def tls(self) -> ssl.SSLContext | bool:
         """What connections verify and show."""
-        if not self.host.startswith("https"):
+        if urlsplit(self.host).scheme != "https":
             return True
         configuration = self._configuration
         context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)

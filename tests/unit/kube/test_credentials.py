@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 import stat
 from datetime import timedelta
 from pathlib import Path
@@ -142,3 +143,10 @@ async def test_a_broken_kubeconfig_is_refused(tmp_path, text, complaint):
     cluster = kube_cluster(str(tmp_path / "kubeconfig"), ())
     with pytest.raises(UsageFault, match=complaint):
         await open_kube(cluster)
+
+
+@pytest.mark.parametrize("server", ["https://here", "HTTPS://here"])
+async def test_a_secure_address_is_one_however_it_is_written(tmp_path, server):
+    credentials = Credentials(kubeconfig(tmp_path, server, {"token": "t"}))
+    await credentials.load()
+    assert isinstance(credentials.tls(), ssl.SSLContext)
