@@ -5,9 +5,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from shared.testing.etcd_history import EtcdHistory
 from shared.testing.kube_credentials import User
 from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import INSTALL_COMMAND, KubeServers, missing_parts
+from tests.live.case import Case
 from tests.tools import require_tool
 
 NewCluster = Callable[..., KubeServers]
@@ -35,3 +37,16 @@ def new_cluster() -> Iterator[NewCluster]:
 def cluster(new_cluster: NewCluster) -> KubeServers:
     """A cluster of etcd and the API server with the default options: one for the module."""
     return new_cluster()
+
+
+@pytest.fixture(scope="module")
+def history(servers: KubeServers) -> Iterator[EtcdHistory]:
+    """Of the module's own `servers`, which store JSON, from their start on."""
+    with EtcdHistory(servers.at.etcd_url) as history:
+        yield history
+
+
+@pytest.fixture
+def case(servers: KubeServers, history: EtcdHistory) -> Case:
+    """What the checker judges of one test."""
+    return Case(servers, history)

@@ -1,18 +1,16 @@
 """Beside kube-scheduler on the same nodes: each schedules its pods, and both see the other's."""
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from shared.testing.etcd_history import EtcdHistory
 from shared.testing.kube_objects import node
 from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker.check import Verdict
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, muster_run, nodes_of, over_full, pod, result_of, until
+from tests.live.world import PODS, muster_run, nodes_of, pod, result_of, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 NODES, CORES = 10, 8
@@ -31,16 +29,10 @@ def servers(new_cluster: NewCluster) -> KubeServers:
     return servers
 
 
-@pytest.fixture(scope="module")
-def history(servers: KubeServers) -> Iterator[EtcdHistory]:
-    with EtcdHistory(servers.at.etcd_url) as history:
-        yield history
-
-
 def test_what_the_other_binds_takes_room_and_what_it_frees_is_used(
-    servers: KubeServers, history: EtcdHistory, tmp_path
+    servers: KubeServers, case: Case, tmp_path
 ):
-    api, case = servers.api, Case(servers, history)
+    api = servers.api
     with muster_run(servers.kubeconfig, tmp_path, "-o", "json") as muster:
         for number in range(200):
             api.create(PODS, pod(f"ours-{number}", cpu="100m")).ok()
@@ -59,17 +51,16 @@ def test_what_the_other_binds_takes_room_and_what_it_frees_is_used(
         freed = nodes_of(api)["wide-3"]
         api.request("DELETE", f"{PODS}/wide-3?gracePeriodSeconds=0").ok()
         until("it takes the room", lambda: nodes_of(api)["late"] == freed)
-        assert over_full(api) == []
         result = result_of(muster.stop())
     assert (result["bound"], result["pending"]) == (201, 0)
     assert case.check(tmp_path / "run").bound == 201
 
 
 def test_a_crowd_of_both_over_fills_nothing_that_was_known(
-    servers: KubeServers, history: EtcdHistory, tmp_path
+    servers: KubeServers, case: Case, tmp_path
 ):
     """All at once would be one batch; at a rate both decide on the other's newest binds."""
-    api, case = servers.api, Case(servers, history)
+    api = servers.api
     for number in range(int(CROWD / PER_NODE * SPARE)):
         body = node(f"crowd-{number}", cpu=str(PER_NODE), ready=True, labels={"for": "crowd"})
         api.create("/api/v1/nodes", body).ok()

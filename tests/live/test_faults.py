@@ -3,13 +3,11 @@
 import json
 import random
 import signal
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from shared.testing.etcd_history import EtcdHistory
 from shared.testing.kube_credentials import MUSTER
 from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
@@ -48,17 +46,6 @@ def servers(new_cluster: NewCluster) -> KubeServers:
     servers.kubectl("apply", "-f", str(ROOT / "deploy" / "rbac.yaml"))
     create_nodes(servers.api, [f"node-{number:02}" for number in range(20)], cpu=8)
     return servers
-
-
-@pytest.fixture(scope="module")
-def history(servers: KubeServers) -> Iterator[EtcdHistory]:
-    with EtcdHistory(servers.at.etcd_url) as history:
-        yield history
-
-
-@pytest.fixture
-def case(servers: KubeServers, history: EtcdHistory) -> Case:
-    return Case(servers, history)
 
 
 @pytest.fixture

@@ -45,12 +45,6 @@ def servers(new_cluster: NewCluster) -> KubeServers:
 
 
 @pytest.fixture(scope="module")
-def history(servers: KubeServers) -> Iterator[EtcdHistory]:
-    with EtcdHistory(servers.at.etcd_url) as history:
-        yield history
-
-
-@pytest.fixture(scope="module")
 def proxy(servers: KubeServers) -> Iterator[ProxyThread]:
     with proxy_thread(servers.at) as proxy:
         yield proxy

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -60,27 +59,6 @@ def nodes_of(api: KubeApi) -> dict[str, str]:
 def delete_pods(api: KubeApi) -> None:
     """Every pod, at once."""
     api.request("DELETE", f"{PODS}?gracePeriodSeconds=0").ok()
-
-
-def over_full(api: KubeApi) -> list[str]:
-    """Nodes whose pods ask for more than there is: recomputed from the API alone."""
-    cpu: Counter[str] = Counter()
-    count: Counter[str] = Counter()
-    for found in api.items(PODS):
-        name = found["spec"].get("nodeName", "")
-        count[name] += 1
-        for container in found["spec"]["containers"]:
-            cpu[name] += _milli(container["resources"]["requests"]["cpu"])
-    wrong = []
-    for found in api.items("/api/v1/nodes"):
-        name, has = found["metadata"]["name"], found["status"]["allocatable"]
-        if cpu[name] > _milli(has["cpu"]) or count[name] > int(has["pods"]):
-            wrong.append(f"{name}: {cpu[name]}m cpu in {count[name]} pods of {has}")
-    return wrong
-
-
-def _milli(text: str) -> int:
-    return int(text[:-1]) if text.endswith("m") else int(text) * 1000
 
 
 def until(what: str, holds: Callable[[], bool], limit_s: float = 60.0) -> None:

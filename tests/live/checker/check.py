@@ -11,7 +11,7 @@ from tests.live.checker.audit import Post, posts
 from tests.live.checker.books import Decision, keep
 from tests.live.checker.fits import Amounts, requests
 from tests.live.checker.gone import wrong_deletes
-from tests.live.checker.journals import Journals
+from tests.live.checker.journals import Journals, by_epoch
 from tests.live.checker.waiting import waits
 from tests.live.checker.world import NODES, PODS, Change, World
 
@@ -89,7 +89,8 @@ class _Case:
         for change in evidence.changes:
             if change.key.startswith(PODS) and change.value is not None:
                 self.asked[change.value["metadata"]["uid"]] = requests(change.value)
-        self.books = keep(evidence.journals, self.asked)
+        self.epochs = by_epoch(evidence.journals)
+        self.books = [books for journals in self.epochs for books in keep(journals, self.asked)]
         self.decisions: dict[str, list[Decision]] = {}
         for books in self.books:
             for decision in books.decisions:
@@ -101,7 +102,8 @@ class _Case:
         for books in self.books:
             self.verdict.problems += books.problems
         self._told()
-        self.verdict.problems += wrong_deletes(self.evidence.journals, self.evidence.changes)
+        for journals in self.epochs:
+            self.verdict.problems += wrong_deletes(journals, self.evidence.changes)
         self._rest(world)
         return self.verdict
 

@@ -40,6 +40,16 @@ class Entry:
 Journals = dict[str, list[Entry]]
 
 
+def by_epoch(journals: Journals) -> list[Journals]:
+    """A reset begins new journals: `ingest/0` goes on as `ingest-e2/0`."""
+    found: dict[str, Journals] = {}
+    for name, held in journals.items():
+        stem, _, number = name.partition("/")
+        service, _, epoch = stem.partition("-")
+        found.setdefault(epoch, {})[f"{service}/{number}"] = held
+    return list(found.values())
+
+
 def column(packed: bytes) -> tuple[int, ...]:
     """A packed column of int64."""
     return struct.unpack(f"<{len(packed) // 8}q", packed)
@@ -75,8 +85,8 @@ def of_file(path: Path) -> Journals:
         return {
             name: entries(_rows(connection, number))
             for number, name, first in names
-            # What was cut cannot be judged.
-            if first == 0
+            # What was cut cannot be judged, and the control journal has nothing to judge.
+            if first == 0 and name.partition("/")[0].partition("-")[0] in SERVICES
         }
     finally:
         connection.close()

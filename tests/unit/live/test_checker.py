@@ -187,6 +187,30 @@ def test_a_pod_that_waits_although_a_node_would_take_it_is_seen(history: History
     assert "late waits, and a node would take it" in one_problem(history)
 
 
+def test_a_delete_that_never_was_is_seen(history: History):
+    gone = {"type": "pods_gone", "ids": b"\1" + bytes(7)}
+    history.told(gone)
+    assert "pod uid-of-pod-0 is called gone and is there" in one_problem(history)
+
+
+def test_a_delete_that_was_is_well():
+    history = two_nodes()
+    place(history, "one", "node-a")
+    history.store("pods/default/one", None)
+    history.told({"type": "pods_gone", "ids": b"\1" + bytes(7)})
+    place(history, "two", "node-a", cpu="2")
+    assert history.verdict().problems == []
+
+
+def test_a_delete_that_was_only_later_is_seen():
+    history = two_nodes()
+    place(history, "one", "node-a")
+    history.told({"type": "pods_gone", "ids": b"\1" + bytes(7)})
+    history.now_s += 10
+    history.store("pods/default/one", None)
+    assert "is called gone and is there" in one_problem(history)
+
+
 @pytest.mark.parametrize(
     ("quantity", "amount"),
     [("1", 1000), ("100m", 100), ("1Ki", 1024_000), ("1.5", 1500), ("2k", 2_000_000), ("1u", 1)],
