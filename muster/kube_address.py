@@ -43,7 +43,7 @@ async def open_kube(cluster: KubeCluster) -> None:
     """Connect, and say what is missing while nothing has started. Raises UsageFault, Fault."""
     try:
         await cluster.open()
-        missing = await missing_permissions(cluster.client)
+        missing = await missing_permissions(cluster.client, await cluster.groups_as())
     except KubeconfigError as error:
         raise UsageFault(f"--kubeconfig {error}") from error
     except (OSError, TimeoutError) as error:

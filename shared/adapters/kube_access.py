@@ -5,15 +5,18 @@ import asyncio
 import msgspec
 
 from shared.adapters.kube_client import ApiError, KubeClient
+from shared.adapters.kube_discovery import WORKLOADS
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 UNAUTHORIZED = 401
 
+GROUPS = "groups"
+"""Stands for the resource that the server has pod groups in."""
 NEEDED: tuple[tuple[str, str, str, str], ...] = (
     *((verb, "", "pods", "") for verb in ("list", "watch", "get", "delete")),
     *((verb, "", "nodes", "") for verb in ("list", "watch")),
     *((verb, "policy", "poddisruptionbudgets", "") for verb in ("list", "watch")),
-    *((verb, "scheduling.k8s.io", "workloads", "") for verb in ("list", "watch")),
+    *((verb, "scheduling.k8s.io", GROUPS, "") for verb in ("list", "watch")),
     ("get", "", "namespaces", ""),
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),
@@ -31,12 +34,16 @@ class _Review(msgspec.Struct):
     status: _Status
 
 
-async def missing_permissions(client: KubeClient) -> list[str]:
+async def missing_permissions(client: KubeClient, groups_as: str = WORKLOADS) -> list[str]:
     """In words, such as `create pods/binding`. Raises ApiError, ConnectionError, TimeoutError."""
-    allowed = await asyncio.gather(*(_is_allowed(client, *needed) for needed in NEEDED))
+    asked = [
+        (verb, group, groups_as if resource == GROUPS else resource, sub)
+        for verb, group, resource, sub in NEEDED
+    ]
+    allowed = await asyncio.gather(*(_is_allowed(client, *needed) for needed in asked))
     return [
         f"{verb} {resource}{'/' + sub if sub else ''}{'.' + group if group else ''}"
-        for (verb, group, resource, sub), is_allowed in zip(NEEDED, allowed, strict=True)
+        for (verb, group, resource, sub), is_allowed in zip(asked, allowed, strict=True)
         if not is_allowed
     ]
 

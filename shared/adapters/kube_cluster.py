@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from shared.adapters.kube_client import ApiError, KubeClient
+from shared.adapters.kube_client import KubeClient
+from shared.adapters.kube_discovery import POD_GROUPS, WORKLOADS, pod_groups
 from shared.adapters.kube_events import KubeEvents
 from shared.adapters.kube_groups import Groups
 from shared.adapters.kube_lists import list_into
@@ -22,9 +23,9 @@ from shared.adapters.kube_resources import (
     NODES_PATH,
     PODS_PATH,
     UNFINISHED,
+    GroupReader,
     PodReader,
     Reader,
-    WorkloadReader,
     budget_reader,
     node_reader,
 )
@@ -34,9 +35,6 @@ from shared.model.answers import Answer
 from shared.ports.cluster import BindRequest, PodRead, PodRef, Watched
 
 KUBE_SYSTEM = "/api/v1/namespaces/kube-system"
-GROUP = "/apis/scheduling.k8s.io"
-WORKLOADS = f"{GROUP}/v1alpha1/workloads"
-NOT_FOUND = 404
 SAID_MAX = 10_000
 QUIET_S = (8, 12)
 """A watch's last bookmark comes just before its end, so short watches of what seldom changes keep
@@ -52,14 +50,6 @@ class _Object(msgspec.Struct):
 
 class _Collection(msgspec.Struct):
     metadata: ListMeta
-
-
-class _Resource(msgspec.Struct):
-    name: str
-
-
-class _Resources(msgspec.Struct):
-    resources: list[_Resource] = []
 
 
 class KubeCluster:
@@ -78,10 +68,10 @@ class KubeCluster:
         self._sources = {
             "nodes": Source(NODES_PATH, timeout_s=QUIET_S, is_quiet=True),
             "budgets": Source(BUDGETS_PATH, timeout_s=QUIET_S, is_quiet=True),
-            "gangs": Source(WORKLOADS, timeout_s=QUIET_S, is_quiet=True),
             "pods": Source(PODS_PATH, UNFINISHED),
         }
-        self._has_workloads: bool | None = None
+        self._is_discovered = False
+        self._groups_as = WORKLOADS
         self._knows_groups = False
         self._said: dict[str, str] = {}
         self._saying: dict[asyncio.Task[list[PodRead]], bool] = {}
@@ -113,18 +103,21 @@ class KubeCluster:
 
     async def list_all(self, kind: str) -> Watched:
         """Raises ConnectionError, TimeoutError."""
-        source, reader = self._sources[kind], self._reader(kind)
         if kind == "gangs":
             if not await self._discover():
+                self._knows_groups = True
                 return Watched(await self._revision(), ())
             self._groups.forget()
             self._knows_groups = True
+        source, reader = self._sources[kind], self._reader(kind)
         revision = await list_into(self._client, source.path, source.query, reader)
         return Watched(revision, tuple(reader.take()))
 
     async def watch(self, since: int) -> AsyncIterator[Watched]:
         """Raises Gone, ConnectionError."""
-        kinds = [kind for kind in self._sources if kind != "gangs" or await self._discover()]
+        await self._discover()
+        # Groups first: pods mean something only beside them.
+        kinds = sorted(self._sources, key=lambda kind: kind == "pods")
         if not self._knows_groups:
             # A new process resumes without lists, but pods mean something only beside their groups.
             yield Watched(since, (await self.list_all("gangs")).events)
@@ -153,8 +146,10 @@ class KubeCluster:
                 return node_reader()
             case "budgets":
                 return budget_reader()
+            case "gangs" if self._groups_as == POD_GROUPS:
+                return GroupReader("PodGroup", self._groups.pod_group, self._groups.pod_group_gone)
             case "gangs":
-                return WorkloadReader(self._groups)
+                return GroupReader("Workload", self._groups.workload, self._groups.workload_gone)
             case _:
                 return PodReader(Pods(self._schedulers, self._groups, self._tell))
 
@@ -170,17 +165,21 @@ class KubeCluster:
         task.add_done_callback(self._saying.pop)
 
     async def _discover(self) -> bool:
-        """Whether the server has Workloads (v1alpha1; other versions are not read)."""
-        if self._has_workloads is None:
-            try:
-                body = await self._client.get(WORKLOADS.rpartition("/")[0])
-                found = msgspec.json.decode(body, type=_Resources).resources
-                self._has_workloads = any(one.name == "workloads" for one in found)
-            except ApiError as error:
-                if error.status != NOT_FOUND:
-                    raise
-                self._has_workloads = False
-        return self._has_workloads
+        """Whether the server has pod groups, in a version that is read."""
+        if not self._is_discovered:
+            found = await pod_groups(self._client)
+            if found is not None:
+                self._groups_as = found.resource
+                self._sources["gangs"] = Source(found.path, timeout_s=QUIET_S, is_quiet=True)
+            else:
+                self._sources.pop("gangs", None)
+            self._is_discovered = True
+        return "gangs" in self._sources
+
+    async def groups_as(self) -> str:
+        """The resource that pod groups are read from. Raises ConnectionError, TimeoutError."""
+        await self._discover()
+        return self._groups_as
 
     async def _revision(self) -> int:
         """How new the cluster is now."""

@@ -1,11 +1,13 @@
-"""Workloads and their pod groups as gangs: which keys are known, and what to tell about them.
+"""Pod groups as gangs: which keys are known, and what to tell about them.
 
-Pods name a workload's group and perhaps a replica of it; each replica is a gang of its own, which
-is known only from the pods. A basic group gates nothing.
+In 1.35 groups are parts of a Workload; pods name a workload's group and perhaps a replica of it,
+and each replica is a gang of its own, which is known only from the pods. Later each group is an
+object.
+A basic group gates nothing.
 """
 
-from shared.adapters.kube_objects import RawWorkload
-from shared.adapters.worlds.cluster_objects import WORKLOAD_VERSION, Group, groups_of
+from shared.adapters.kube_objects import RawGroup
+from shared.adapters.worlds.cluster_objects import WORKLOAD_VERSION, Group, group_of, groups_of
 from shared.adapters.worlds.controllers import gang_key
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.pod_templates import WorkloadRef
@@ -16,7 +18,7 @@ from shared.model.objects import Gang
 
 
 class Groups:
-    """Pod groups by `namespace/workload/group`, with the keys that pods name."""
+    """Pod groups by `namespace/workload/group` or `namespace/group`, and the keys pods name."""
 
     def __init__(self) -> None:
         """None."""
@@ -27,11 +29,11 @@ class Groups:
 
     def gang_of(self, namespace: str, ref: WorkloadRef) -> str:
         """The key of a pod's gang, empty when its group gates nothing."""
-        path = f"{namespace}/{ref.workload}/{ref.group}"
+        path = f"{namespace}/{ref.workload}/{ref.group}".replace("//", "/")
         group = self._groups.get(path)
         if group is not None and not group.min_count:
             return ""
-        key = gang_key(namespace, ref)
+        key = gang_key(namespace, ref) if ref.workload else path
         keys = self._keys.setdefault(path, {})
         if key not in keys:
             keys[key] = True
@@ -49,7 +51,7 @@ class Groups:
         self._groups.clear()
         self._of_workload.clear()
 
-    def workload(self, raw: RawWorkload) -> list[Event]:
+    def workload(self, raw: RawGroup) -> list[Event]:
         """A workload as it is now. Raises WorldError."""
         meta = raw.metadata
         what = f"Workload {meta.namespace}/{meta.name}"
@@ -58,6 +60,23 @@ class Groups:
         groups = groups_of(metadata, Fields(what, "", document))
         paths = {f"{meta.namespace}/{meta.name}/{name}": group for name, group in groups.items()}
         owner = f"{meta.namespace}/{meta.name}"
+        return self._set(owner, paths)
+
+    def pod_group(self, raw: RawGroup) -> list[Event]:
+        """A group that is an object of its own, as it is now. Raises WorldError."""
+        meta = raw.metadata
+        owner = f"{meta.namespace}/{meta.name}"
+        what = f"PodGroup {owner}"
+        metadata = Fields(what, "metadata", {"annotations": meta.annotations or {}})
+        group = group_of(metadata, Fields(what, "spec", raw.spec))
+        return self._set(owner, {owner: group})
+
+    def pod_group_gone(self, raw: RawGroup) -> list[Event]:
+        """A deleted group."""
+        return self.workload_gone(raw)
+
+    def _set(self, owner: str, paths: dict[str, Group]) -> list[Event]:
+        """These are the owner's groups now."""
         lost = [path for path in self._of_workload.get(owner, ()) if path not in paths]
         events = self._drop(lost)
         self._of_workload[owner] = tuple(paths)
@@ -65,7 +84,7 @@ class Groups:
         gangs = [_gang(key, group) for path, group in paths.items() for key in self._told(path)]
         return [*events, GangsSeen(tuple(gangs))] if gangs else events
 
-    def workload_gone(self, raw: RawWorkload) -> list[Event]:
+    def workload_gone(self, raw: RawGroup) -> list[Event]:
         """A deleted workload."""
         owner = f"{raw.metadata.namespace}/{raw.metadata.name}"
         return self._drop(list(self._of_workload.pop(owner, ())))

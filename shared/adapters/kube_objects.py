@@ -81,6 +81,7 @@ class RawPodSpec(Struct, omit_defaults=True):
     schedulerName: str = ""
     hostNetwork: bool | None = None
     workloadRef: Raw = NOTHING
+    schedulingGroup: Raw = NOTHING
     nodeName: str | None = None
 
 
@@ -149,14 +150,14 @@ class RawBudget(Struct):
     status: BudgetStatus = NO_BUDGET_STATUS
 
 
-class WorkloadMeta(Meta):
+class GroupMeta(Meta):
     """Metadata with annotations."""
 
     annotations: dict[str, str] | None = None
 
 
-class RawWorkload(Struct):
-    """A Workload of scheduling.k8s.io/v1alpha1."""
+class RawGroup(Struct):
+    """A Workload, or a PodGroup, of scheduling.k8s.io."""
 
-    metadata: WorkloadMeta
+    metadata: GroupMeta
     spec: dict[str, Any] = {}

@@ -9,9 +9,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from shared.adapters.kube_groups import Groups
 from shared.adapters.kube_nodes import Unchanged, budget_from, node_from, what_of
-from shared.adapters.kube_objects import RawBudget, RawNode, RawPod, RawWorkload
+from shared.adapters.kube_objects import RawBudget, RawGroup, RawNode, RawPod
 from shared.adapters.kube_pods import Pods
 from shared.adapters.worlds.errors import WorldError
 from shared.events.base import Event
@@ -139,27 +138,32 @@ class ObjectReader(Generic[Item]):
             self._values = []
 
 
-class WorkloadReader:
-    """Workloads, as gangs."""
+class GroupReader:
+    """Pod groups, as gangs, from the objects that the server has."""
 
-    kind, item = "Workload", RawWorkload
+    item = RawGroup
 
-    def __init__(self, groups: Groups) -> None:
-        """A reader around the known groups."""
-        self._groups = groups
+    def __init__(
+        self,
+        kind: str,
+        seen: Callable[[RawGroup], list[Event]],
+        gone: Callable[[RawGroup], list[Event]],
+    ) -> None:
+        """`seen` and `gone` tell what an object comes to."""
+        self.kind, self._seen, self._gone = kind, seen, gone
         self._events: list[Event] = []
 
-    def seen(self, item: RawWorkload) -> None:
-        """A workload as it is now."""
+    def seen(self, item: RawGroup) -> None:
+        """An object as it is now."""
         try:
-            self._events.extend(self._groups.workload(item))
+            self._events.extend(self._seen(item))
         except WorldError as error:
             rejection = error.rejection
             self.reject(rejection.what, rejection.field, rejection.rule)
 
-    def gone(self, item: RawWorkload) -> None:
-        """A deleted workload."""
-        self._events.extend(self._groups.workload_gone(item))
+    def gone(self, item: RawGroup) -> None:
+        """A deleted object."""
+        self._events.extend(self._gone(item))
 
     def reject(self, what: str, field: str, rule: str) -> None:
         """An object that cannot be used."""
@@ -171,7 +175,7 @@ class WorkloadReader:
         return events
 
     def forget(self) -> None:
-        """Workloads are told whole each time; nothing to forget."""
+        """Groups are told whole each time; nothing to forget."""
         self._events.clear()
 
 

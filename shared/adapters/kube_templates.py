@@ -13,7 +13,12 @@ import msgspec
 from shared.adapters.kube_objects import NOTHING, RawPodSpec
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.fields import Fields
-from shared.adapters.worlds.pod_templates import PriorityClass, Template, template_of
+from shared.adapters.worlds.pod_templates import (
+    PriorityClass,
+    Template,
+    WorkloadRef,
+    template_of,
+)
 from shared.model.objects import PodSpec
 
 SPECS_MAX = 100_000
@@ -22,6 +27,7 @@ NO_CLASSES: Mapping[str, PriorityClass] = {}
 # Admission has resolved priorityClassName: the number beside it counts.
 NO_CLASS = PriorityClass(0)
 AMOUNTS = ("containers", "initContainers", "overhead", "resources", "hostNetwork")
+GROUP = "schedulingGroup"
 IDENTITY = ("priority", "preemptionPolicy", "schedulerName")
 
 Labels = tuple[tuple[str, str], ...]
@@ -94,7 +100,15 @@ class Templates:
 
 
 def _template(values: dict[str, Any]) -> Template:
-    return template_of(Fields("", "metadata", {}), Fields("", "spec", values), NO_CLASSES, NO_CLASS)
+    group = values.get(GROUP)
+    rest = {name: value for name, value in values.items() if name != GROUP}
+    spec = Fields("", "spec", values)
+    found = template_of(Fields("", "metadata", {}), Fields("", "spec", rest), NO_CLASSES, NO_CLASS)
+    if group is None:
+        return found
+    # Since 1.36 a pod names its group alone, and no workload.
+    ref = WorkloadRef("", spec.child(GROUP).required_text("podGroupName"))
+    return msgspec.structs.replace(found, ref=ref)
 
 
 def _amounts_only(values: dict[str, Any]) -> dict[str, Any]:

@@ -171,6 +171,23 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
     return found
 
 
+POD_GROUP_READ = ("schedulingPolicy", "podGroupTemplateRef", "workloadRef")
+POD_GROUP_ELSEWHERE = ("priority", "priorityClassName", "preemptionPolicy", "disruptionMode")
+"""Fields that say nothing about where and when members start: pods carry priorities themselves."""
+ONE_BY_ONE: tuple[object, ...] = (None, "Pod", {"single": {}})
+"""How members may be preempted, in each version's words."""
+
+
+def group_of(metadata: Fields, spec: Fields) -> Group:
+    """A PodGroup object's group. What would have to be kept to and is not supported is refused."""
+    spec.only((*POD_GROUP_READ, *POD_GROUP_ELSEWHERE))
+    if spec.values.get("disruptionMode") not in ONE_BY_ONE:
+        raise spec.error("disruptionMode", "preempting a group as a whole is not supported")
+    annotations = metadata.child("annotations")
+    timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
+    return Group(_min_count(spec.child("schedulingPolicy")), timeout_ms)
+
+
 def _min_count(policy: Fields) -> int:
     policy.only(("basic", "gang"))
     if policy.has("basic") == policy.has("gang"):

@@ -18,6 +18,7 @@ COLLECTIONS = {
     "nodes": "/api/v1/nodes",
     "budgets": "/apis/policy/v1/poddisruptionbudgets",
     "workloads": "/apis/scheduling.k8s.io/v1alpha1/workloads",
+    "podgroups": "/apis/scheduling.k8s.io/v1alpha2/podgroups",
 }
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
 
@@ -38,7 +39,8 @@ class FakeApi:
         self.log: list[tuple[int, str, str, dict[str, Any]]] = []
         self.requests: list[tuple[str, str]] = []
         self.faults: deque[tuple[str, Fault]] = deque()
-        self.has_workloads = True
+        # Version of scheduling.k8s.io -> its resources.
+        self.scheduling = {"v1": ["priorityclasses"], "v1alpha1": ["workloads"]}
         self.token = ""
         self.events: list[tuple[str, dict[str, Any]]] = []
         self._changed = asyncio.Event()
@@ -94,6 +96,10 @@ class FakeApi:
         """Nothing up to now is kept for watches."""
         self.compacted = self.revision
 
+    def _is_served(self, kind: str) -> bool:
+        found = COLLECTIONS[kind].split("/")
+        return found[2] != "scheduling.k8s.io" or kind in self.scheduling.get(found[3], ())
+
     def _tell(self, kind: str, what: str, value: dict[str, Any]) -> None:
         self.log.append((self.revision, kind, what, json.loads(json.dumps(value))))
         self._changed.set()
@@ -134,7 +140,7 @@ class FakeApi:
         """What a server without faults says."""
         path, method = request.path, request.method
         for kind, collection in COLLECTIONS.items():
-            if path == collection and (kind != "workloads" or self.has_workloads):
+            if path == collection and self._is_served(kind):
                 return await (self._watch if "watch" in request.query else self._list)(
                     kind, request
                 )
@@ -142,8 +148,12 @@ class FakeApi:
             return web.json_response({"metadata": {"uid": "uid-of-kube-system"}})
         if path == "/api/v1/namespaces":
             return web.json_response({"metadata": {"resourceVersion": str(self.revision)}})
-        if path == "/apis/scheduling.k8s.io/v1alpha1":
-            names = [{"name": "workloads"}] if self.has_workloads else []
+        if path == "/apis/scheduling.k8s.io":
+            versions = [{"version": version} for version in self.scheduling]
+            return web.json_response({"versions": versions})
+        group, _, version = path.rpartition("/")
+        if group == "/apis/scheduling.k8s.io" and version in self.scheduling:
+            names = [{"name": name} for name in self.scheduling[version]]
             return web.json_response({"resources": names})
         if path.startswith("/api/v1/namespaces/default/pods/"):
             name, _, subresource = path.removeprefix("/api/v1/namespaces/default/pods/").partition(

@@ -21,7 +21,7 @@ from shared.events.observed import (
 from shared.model.columns import split
 from shared.model.objects import Gang
 from shared.ports.cluster import Gone, Watched
-from tests.unit.kube.fake_api import FakeApi, status
+from tests.unit.kube.fake_api import COLLECTIONS, FakeApi, status
 
 NODE = {"allocatable": {"cpu": "4", "memory": "1Gi", "pods": "10"}}
 LIMIT_S = 5.0
@@ -284,7 +284,7 @@ async def test_a_basic_group_gates_nothing(cluster: KubeCluster, api: FakeApi):
 
 
 async def test_without_workloads_nothing_is_asked_about_them(cluster: KubeCluster, api: FakeApi):
-    api.has_workloads = False
+    del api.scheduling["v1alpha1"]
     listed = await cluster.list_all("gangs")
     assert listed == Watched(api.revision, ())
     watch = Watch(cluster, api.revision)
@@ -294,6 +294,56 @@ async def test_without_workloads_nothing_is_asked_about_them(cluster: KubeCluste
     assert not [
         path for _, path in api.requests if path.startswith("/apis/scheduling") and "?" in path
     ]
+
+
+@pytest.mark.parametrize("version", ["v1alpha2", "v1beta1"])
+async def test_groups_that_are_objects_of_their_own_are_gangs(
+    cluster: KubeCluster, api: FakeApi, version: str, monkeypatch
+):
+    collection = f"/apis/scheduling.k8s.io/{version}/podgroups"
+    monkeypatch.setitem(COLLECTIONS, "podgroups", collection)
+    # What an older client would read is served beside it.
+    api.scheduling[version] = ["podgroups", "workloads"]
+    api.put("podgroups", "g", spec={"schedulingPolicy": {"gang": {"minCount": 3}}})
+    api.put("podgroups", "loose", spec={"schedulingPolicy": {"basic": {}}})
+    constraints = {"topology": [{"key": "zone"}]}
+    policy = {"gang": {"minCount": 2}}
+    api.put(
+        "podgroups", "near", spec={"schedulingPolicy": policy, "schedulingConstraints": constraints}
+    )
+    listed = (await cluster.list_all("gangs")).events
+    gangs = [gang for event in listed if isinstance(event, GangsSeen) for gang in event.gangs]
+    assert gangs == [Gang(key="default/g", min_count=3)]
+    (rejected,) = [event for event in listed if isinstance(event, InputRejected)]
+    assert (rejected.what, rejected.field) == (
+        "PodGroup default/near",
+        "spec.schedulingConstraints",
+    )
+    api.pod("a", schedulingGroup={"podGroupName": "g"})
+    api.pod("b", schedulingGroup={"podGroupName": "loose"})
+    seen = [one for one in (await cluster.list_all("pods")).events if isinstance(one, PodsSeen)]
+    assert {one.names: one.gang for one in seen} == {"a": "default/g", "b": ""}
+    watch = Watch(cluster, api.revision)
+    api.put("podgroups", "g", spec={"schedulingPolicy": {"gang": {"minCount": 5}}})
+    await watch.until(lambda: bool(watch.of(GangsSeen)))
+    assert watch.of(GangsSeen)[0].gangs == (Gang(key="default/g", min_count=5),)
+    api.delete("podgroups", "g")
+    await watch.until(lambda: bool(watch.of(GangsDeletedSeen)))
+    await watch.close()
+    assert await cluster.groups_as() == "podgroups"
+
+
+async def test_versions_that_nobody_knows_are_named_once(
+    cluster: KubeCluster, api: FakeApi, caplog
+):
+    api.scheduling["v2alpha7"] = ["podgroups"]
+    await cluster.list_all("gangs")
+    await cluster.list_all("gangs")
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "scheduling.k8s.io/v2alpha7 is not known to this version: "
+        "groups are read from /apis/scheduling.k8s.io/v1alpha1/workloads"
+    )
 
 
 async def test_budgets_say_what_they_allow(cluster: KubeCluster, api: FakeApi):
