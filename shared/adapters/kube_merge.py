@@ -12,8 +12,13 @@ from shared.adapters.kube_watch import ResourceWatch
 from shared.events.base import Event
 from shared.ports.cluster import Watched
 
-AHEAD = 8
-"""Pieces of a stream that may wait for the consumer, per resource."""
+PACE_S = 0.01
+"""How far apart deliveries begin. The API server sends every change by itself, each would cost the
+services a round of turns, and equal pods are told together: the processor that this spares is the
+API server's where both share a machine. What comes after a pause is delivered at once.
+"""
+AHEAD = 64
+"""Pieces of streams that may wait for the consumer."""
 
 
 class MergedWatch:
@@ -23,46 +28,47 @@ class MergedWatch:
         """Each watch feeds its own reader."""
         self._watches = watches
         self._revision = since
-        self._ready: asyncio.Queue[tuple[int, int, list[Event]]] = asyncio.Queue(AHEAD)
-        self._confirmed = [since] * len(watches)
+        self._pieces = 0
+        self._come, self._room = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> AsyncIterator[Watched]:
         """Raises Gone."""
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(self._follow(number)) for number in range(len(self._watches))]
+        tasks = [loop.create_task(self._follow(watch)) for watch, _ in self._watches]
+        for task in tasks:
+            task.add_done_callback(lambda _: self._come.set())
         try:
             while True:
-                got = asyncio.ensure_future(self._ready.get())
-                done, _ = await asyncio.wait((got, *tasks), return_when=asyncio.FIRST_COMPLETED)
-                if got not in done:
-                    got.cancel()
+                await self._come.wait()
+                self._come.clear()
                 for task in tasks:
                     if task.done():
                         task.result()
-                if got in done:
-                    watched = self._take(got.result())
-                    if watched is not None:
-                        yield watched
+                watched = self._take()
+                if watched is not None:
+                    began_s = loop.time()
+                    yield watched
+                    await asyncio.sleep(max(0.0, began_s + PACE_S - loop.time()))
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _follow(self, number: int) -> None:
-        watch, reader = self._watches[number]
+    async def _follow(self, watch: ResourceWatch) -> None:
         async for _ in watch.run():
-            await self._ready.put((number, watch.confirmed, reader.take()))
+            self._pieces += 1
+            self._come.set()
+            if self._pieces >= AHEAD:
+                self._room.clear()
+                await self._room.wait()
 
-    def _take(self, first: tuple[int, int, list[Event]]) -> Watched | None:
+    def _take(self) -> Watched | None:
         """Everything that waits, as one delivery; None when it says nothing new."""
-        events: list[Event] = []
-        piece: tuple[int, int, list[Event]] | None = first
-        while piece is not None:
-            number, confirmed, more = piece
-            self._confirmed[number] = confirmed
-            events.extend(more)
-            piece = None if self._ready.empty() else self._ready.get_nowait()
-        joint = min(self._confirmed)
+        self._pieces = 0
+        self._room.set()
+        # A reader holds what its watch has confirmed, no more and no less.
+        events: list[Event] = [event for _, reader in self._watches for event in reader.take()]
+        joint = min(watch.confirmed for watch, _ in self._watches)
         if not events and joint <= self._revision:
             return None
         self._revision = max(self._revision, joint)

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from aiohttp import web
 
-from shared.adapters import kube_lists, kube_watch
+from shared.adapters import kube_cluster, kube_lists, kube_merge, kube_pods, kube_watch
 from shared.adapters.kube_cluster import KubeCluster
+from shared.adapters.kube_objects import RawPod
 from shared.events.base import Event
 from shared.events.observed import (
     BudgetsSeen,
@@ -156,6 +157,43 @@ async def test_the_joint_revision_waits_for_the_slowest(watch: Watch, api: FakeA
     for kind in ("nodes", "budgets", "workloads"):
         await api.bookmark(kind)
     await watch.until(lambda: watch.revision == api.revision)
+
+
+async def test_what_comes_at_once_is_told_together(watch: Watch, api: FakeApi, monkeypatch):
+    monkeypatch.setattr(kube_merge, "PACE_S", 0.3)
+    api.pod("first")
+    await watch.until(lambda: watch.names() == ["first"])
+
+    async def create() -> None:
+        for number in range(5):
+            api.pod(f"pod-{number}")
+            await asyncio.sleep(0.01)
+
+    await asyncio.gather(create(), watch.until(lambda: len(watch.names()) == 6))
+    assert [len(split(event.names)) for event in watch.of(PodsSeen)] == [1, 5]
+
+
+async def test_who_does_not_listen_is_not_told_without_end(
+    cluster: KubeCluster, api: FakeApi, monkeypatch
+):
+    monkeypatch.setattr(kube_merge, "AHEAD", 2)
+    read: list[RawPod] = []
+
+    class Counting(kube_pods.Pods):
+        def seen(self, pod: RawPod) -> None:
+            read.append(pod)
+            super().seen(pod)
+
+    monkeypatch.setattr(kube_cluster, "Pods", Counting)
+    watch = Watch(cluster, api.revision)
+    api.pod("first")
+    await watch.until(lambda: watch.names() == ["first"])
+    for number in range(10):
+        api.pod(f"pod-{number}")
+        await asyncio.sleep(0.02)
+    assert len(read) < 5
+    await watch.until(lambda: len(watch.names()) == 11)
+    await watch.close()
 
 
 async def test_410_in_mid_stream_is_gone(watch: Watch, api: FakeApi):
