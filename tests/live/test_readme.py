@@ -1,0 +1,92 @@
+"""What README says about a real cluster is what a user can type, and does what it says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from shared.testing.kube_server import KubeServers
+from tests.live.conftest import NewCluster
+from tests.live.world import PODS, ROOT, Running, create_nodes, nodes_of, pod, until
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+REPLICAS = 10
+
+
+def commands() -> list[str]:
+    """The shell lines of README's section, in their order, without comments."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = text.partition("## On a real cluster")[2].partition("\n## ")[0]
+    blocks = "\n".join(re.findall(r"```\n(.*?)```", section, flags=re.DOTALL))
+    lines = blocks.replace("\\\n", " ").splitlines()
+    return [line.partition("  #")[0].strip() for line in lines]
+
+
+def command(begins: str) -> str:
+    (found,) = [line for line in commands() if line.startswith(begins)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def servers(new_cluster: NewCluster) -> KubeServers:
+    servers = new_cluster()
+    create_nodes(servers.api, ["node-a", "node-b"])
+    servers.start_controller_manager()
+    return servers
+
+
+@pytest.fixture
+def shell(servers: KubeServers, tmp_path: Path):
+    """Types a line as a user does whose kubeconfig is where kubectl looks for it."""
+    home = tmp_path / "home"
+    (home / ".kube").mkdir(parents=True)
+    (home / ".kube" / "config").write_bytes(servers.kubeconfig.read_bytes())
+    programs = Path(servers.at.program("kubectl")).parent
+    environ = {**os.environ, "HOME": str(home), "PATH": f"{programs}:{os.environ['PATH']}"}
+
+    def type_(line: str) -> str:
+        line = line.replace(".venv/bin/muster", f"{sys.executable} -m muster")
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        return done.stdout
+
+    return type_
+
+
+def start(servers: KubeServers, tmp_path: Path, line: str) -> Running:
+    """README's `muster run`, with the test's kubeconfig and run directory."""
+    words = line.replace("~/.kube/config", str(servers.kubeconfig)).split()[1:]
+    return Running([*words, "--run-dir", str(tmp_path / "run")], tmp_path / "log")
+
+
+def test_beside_kube_scheduler(servers: KubeServers, shell, tmp_path: Path):
+    api = servers.api
+    shell(command("kubectl apply -f deploy/rbac.yaml"))
+    with start(servers, tmp_path, command(".venv/bin/muster run")) as muster:
+        shell(command("kubectl create deployment"))
+        until(
+            "all have nodes",
+            lambda: list(nodes_of(api).values()).count("") == 0 < len(nodes_of(api)),
+        )
+        assert len(nodes_of(api)) == REPLICAS
+        # Events come in their own time.
+        described = command("kubectl describe pod")
+        until("described", lambda: shell(described).count("Successfully assigned") == REPLICAS)
+        name = next(iter(nodes_of(api)))
+        why = re.sub(r"default/\S+", f"default/{name}", command(".venv/bin/muster why"))
+        assert f"pod default/{name}: bound on " in shell(f"{why} --run-dir {tmp_path / 'run'}")
+        muster.stop()
+
+
+def test_in_place_of_kube_scheduler(servers: KubeServers, tmp_path: Path):
+    option = "--scheduler-name default-scheduler"
+    assert option in (ROOT / "README.md").read_text(encoding="utf-8")
+    servers.api.create(PODS, pod("ordinary", scheduler="default-scheduler")).ok()
+    with start(servers, tmp_path, f"{command('.venv/bin/muster run')} {option}") as muster:
+        until("it has a node", lambda: bool(nodes_of(servers.api)["ordinary"]))
+        muster.stop()
