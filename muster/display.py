@@ -2,7 +2,6 @@
 elsewhere. It writes to standard error and decides nothing.
 """
 
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -30,12 +29,7 @@ class Lines:
             self._renewed.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Give the lines back."""
         if self._renewed is not None:
             self._renewed.stop()

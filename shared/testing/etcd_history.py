@@ -14,7 +14,6 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 from shared.testing.etcd_store import EtcdStore, after, encoded
@@ -67,12 +66,7 @@ class EtcdHistory:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._ending.set()
         watched = self._socket
         if watched is not None:
