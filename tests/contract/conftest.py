@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 
 from shared.testing.kafka_server import (
-    INSTALL_COMMAND,
     KafkaBroker,
-    kafka_available,
-    new_broker,
 )
+from tests.brokers import running_broker
 from tests.contract.stores import (
     KafkaStore,
     MemoryStore,
@@ -18,7 +16,6 @@ from tests.contract.stores import (
     SqliteStore,
     Store,
 )
-from tests.tools import require_tool
 
 KINDS = [
     "memory",
@@ -32,14 +29,7 @@ KINDS = [
 
 @pytest.fixture(scope="session")
 def broker() -> Iterator[KafkaBroker]:
-    """A running broker; tests that kill it start it again."""
-    require_tool("kafka", INSTALL_COMMAND, found=kafka_available())
-    server = new_broker()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
+    yield from running_broker()
 
 
 def new_store(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Store:

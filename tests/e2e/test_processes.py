@@ -18,14 +18,11 @@ import pytest
 from loadtest.processes import Child
 from muster.mesh import all_journals
 from shared.testing.kafka_server import (
-    INSTALL_COMMAND,
     KafkaBroker,
-    kafka_available,
-    new_broker,
 )
+from tests.brokers import running_broker
 from tests.e2e.console import OTHER_MACHINES, ROOT, Ran, muster
 from tests.e2e.trial import Trial, now_ms
-from tests.tools import require_tool
 
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
@@ -51,13 +48,7 @@ def openb(repeat: int) -> str:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
-    require_tool("kafka", INSTALL_COMMAND, found=kafka_available())
-    server = new_broker()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
+    yield from running_broker()
 
 
 async def many_in_flight(trial: Trial) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from shared.testing.etcd_history import EtcdHistory
-from shared.testing.kafka_server import INSTALL_COMMAND, KafkaBroker, kafka_available, new_broker
+from shared.testing.kafka_server import KafkaBroker
 from shared.testing.kube_options import KubeOptions
+from tests.brokers import running_broker
 from tests.live.case import Case
 from tests.live.checker.journals import SERVICES, of_kafka
 from tests.live.conftest import NewCluster
 from tests.live.world import PODS, Running, create_nodes, nodes_of, pod, until
-from tests.tools import require_tool
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 PODS_EACH = 60
@@ -23,13 +23,7 @@ SEED = 7
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaBroker]:
-    require_tool("kafka", INSTALL_COMMAND, found=kafka_available())
-    server = new_broker()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
+    yield from running_broker()
 
 
 def test_services_that_are_killed_lose_nothing(
