@@ -12,6 +12,19 @@ from typing import Annotated
 import typer
 
 from muster import logs
+from muster.cli_options import (
+    Kubeconfig,
+    Output,
+    Plain,
+    RunDir,
+    SchedulerNames,
+    Seed,
+    Set,
+    Shards,
+    ShardsElsewhere,
+    ShardsOfMesh,
+    Speed,
+)
 from muster.faults import EXIT_FAILURE, EXIT_USAGE, Fault, UsageFault
 
 EXIT_INTERRUPTED = 130
@@ -27,35 +40,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="SERVICE.OPTION=VALUE", help="An option of a service."),
-]
-RunDir = Annotated[Path | None, typer.Option("--run-dir", metavar="DIR", help="Keep the run here.")]
-Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
-
 
 def _one_of(name: str, value: str, known: Sequence[str]) -> str:
     if value not in known:
         raise UsageFault(f"{name} {value}: must be one of {', '.join(known)}")
     return value
-
-
-Kubeconfig = Annotated[
-    str,
-    typer.Option(
-        metavar="FILE",
-        help="A live cluster: a kubeconfig, or in-cluster for the service account of our pod.",
-    ),
-]
-SchedulerNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--scheduler-name",
-        metavar="NAME",
-        help="Schedule pods with this spec.schedulerName (muster); may be given several times.",
-    ),
-]
 
 
 @app.command()
@@ -69,16 +58,12 @@ def run(  # noqa: PLR0913 (one parameter per option)
     ] = None,
     kubeconfig: Kubeconfig = "",
     scheduler_name: SchedulerNames = None,
-    placements: Annotated[
-        int, typer.Option("--placements", "-p", min=1, max=64, help="Placement shards.")
-    ] = 1,
+    placements: Shards = 1,
     run_dir: RunDir = None,
     bus: Annotated[str, typer.Option(help="sqlite or memory.")] = "sqlite",
-    plain: Annotated[bool, typer.Option("--plain", help="The trace as it is (openb).")] = False,
-    speed: Annotated[
-        str | None, typer.Option(help="Play a trace's times, so many times faster.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
+    plain: Plain = False,
+    speed: Speed = None,
+    seed: Seed = None,
     settings: Set = None,
     time_limit_s: Annotated[
         float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Give up after.")
@@ -123,9 +108,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     ] = "",
     kubeconfig: Kubeconfig = "",
     scheduler_name: SchedulerNames = None,
-    placements: Annotated[
-        int, typer.Option("--placements", "-p", min=1, max=64, help="Shards of the whole mesh.")
-    ] = 1,
+    placements: ShardsOfMesh = 1,
     run_dir: Annotated[
         Path, typer.Option("--run-dir", metavar="DIR", help="Snapshots are kept here.")
     ] = Path("runs/serve"),
@@ -168,11 +151,9 @@ def cluster(
     history: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what happened here at the end.")
     ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="The trace as it is (openb).")] = False,
-    speed: Annotated[
-        str | None, typer.Option(help="Play a trace's times, so many times faster.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")] = None,
+    plain: Plain = False,
+    speed: Speed = None,
+    seed: Seed = None,
     settings: Set = None,
 ) -> None:
     """Serve a simulated cluster that plays a world, for services in other processes."""
@@ -189,13 +170,9 @@ def simulate(
         typer.Argument(metavar="[WORLD...]", help="As for muster run; none = made from the seed."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides every fault, delay and crash.")] = 1,
-    placements: Annotated[
-        int, typer.Option("--placements", "-p", min=1, max=64, help="Placement shards.")
-    ] = 3,
-    plain: Annotated[bool, typer.Option("--plain", help="The trace as it is (openb).")] = False,
-    speed: Annotated[
-        str | None, typer.Option(help="Play a trace's times, so many times faster.")
-    ] = None,
+    placements: Shards = 3,
+    plain: Plain = False,
+    speed: Speed = None,
 ) -> int:
     """Run the mesh in virtual time under seeded faults, and check what it did."""
     from muster.simulation.command import simulate_world
@@ -217,9 +194,7 @@ def replay(
     bus: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Journals elsewhere (RUN holds the snapshots).")
     ] = "",
-    placements: Annotated[
-        int, typer.Option("--placements", "-p", min=1, max=64, help="Shards, with --bus.")
-    ] = 1,
+    placements: ShardsElsewhere = 1,
     processes: Annotated[
         int, typer.Option(min=0, help="Journals replayed side by side; 0 = one for each core.")
     ] = 0,
@@ -237,9 +212,7 @@ def story(
     name: Annotated[str, typer.Argument(metavar="KIND/NAME", help="pod/, gang/ or node/NAME.")],
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory.")],
     bus: Annotated[str, typer.Option(metavar="ADDRESS", help="Journals elsewhere.")] = "",
-    placements: Annotated[
-        int, typer.Option("--placements", "-p", min=1, max=64, help="Shards, with --bus.")
-    ] = 1,
+    placements: ShardsElsewhere = 1,
     output: Output = "text",
 ) -> None:
     """Tell everything that happened to a pod, a gang or a node, across services, with times."""
@@ -262,9 +235,7 @@ def why(
     bus: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Journals elsewhere (DIR holds the snapshots).")
     ] = "",
-    placements: Annotated[
-        int, typer.Option("--placements", "-p", min=1, max=64, help="Shards, with --bus.")
-    ] = 1,
+    placements: ShardsElsewhere = 1,
     output: Output = "text",
 ) -> None:
     """Say where a pod stands and why, and which record decided it, from the journals.
@@ -288,9 +259,7 @@ def reset(
     ] = "",
     kubeconfig: Kubeconfig = "",
     scheduler_name: SchedulerNames = None,
-    placements: Annotated[
-        int, typer.Option("--placements", "-p", min=1, max=64, help="Shards of the whole mesh.")
-    ] = 1,
+    placements: ShardsOfMesh = 1,
 ) -> None:
     """Start over with empty journals, once no older bind can land any more."""
     from muster.commands.reset import reset_mesh

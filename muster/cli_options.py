@@ -1,0 +1,39 @@
+"""Options that several commands share: their names, bounds and help; what they do is not here."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def _shards(text: str) -> Any:
+    return typer.Option("--placements", "-p", min=1, max=64, help=text)
+
+
+Shards = Annotated[int, _shards("Placement shards.")]
+ShardsOfMesh = Annotated[int, _shards("Shards of the whole mesh.")]
+ShardsElsewhere = Annotated[int, _shards("Shards, with --bus.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SERVICE.OPTION=VALUE", help="An option of a service."),
+]
+RunDir = Annotated[Path | None, typer.Option("--run-dir", metavar="DIR", help="Keep the run here.")]
+Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
+Plain = Annotated[bool, typer.Option("--plain", help="The trace as it is (openb).")]
+Speed = Annotated[str | None, typer.Option(help="Play a trace's times, so many times faster.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")]
+Kubeconfig = Annotated[
+    str,
+    typer.Option(
+        metavar="FILE",
+        help="A live cluster: a kubeconfig, or in-cluster for the service account of our pod.",
+    ),
+]
+SchedulerNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scheduler-name",
+        metavar="NAME",
+        help="Schedule pods with this spec.schedulerName (muster); may be given several times.",
+    ),
+]
