@@ -7,13 +7,12 @@ from muster.faults import Fault, UsageFault
 from shared.adapters.kube_access import missing_permissions
 from shared.adapters.kube_client import KubeClient
 from shared.adapters.kube_cluster import KubeCluster
-from shared.adapters.kube_credentials import IN_CLUSTER, Credentials, KubeconfigError
+from shared.adapters.kube_credentials import Credentials, KubeconfigError
 
 SCHEDULER_NAME = "muster"
 CONFIRM_MS = 40_000
 """So old a message gets before it is looked at again; written again, it is younger than a minute.
 """
-HELP = f"A kubeconfig file, or '{IN_CLUSTER}' for the service account of the pod we run in."
 
 
 def kube_cluster(kubeconfig: str, names: Sequence[str]) -> KubeCluster:

@@ -5,7 +5,7 @@ devices last. Weights: NodeResourcesFit 1, NodeResourcesBalancedAllocation 1, No
 TaintToleration 3. A total is at most 700 and fits int16.
 """
 
-from shared.framework.plugin import LocalScore, StaticFilter, StaticScore
+from shared.framework.plugin import ColumnFilter, LocalScore, StaticFilter, StaticScore
 from shared.plugins.balanced_allocation import BalancedAllocation
 from shared.plugins.gpu_devices import GpuDevices, GpuModel
 from shared.plugins.node_affinity import NamedNodes, NodeAffinity
@@ -22,7 +22,7 @@ BEFORE_PORTS: tuple[StaticFilter, ...] = (
     NodeAffinity(),
 )
 PORTS = NodePorts()
-FIT = NodeResourcesFit()
+FIT: ColumnFilter = NodeResourcesFit()
 GPU_MODEL = GpuModel()
 GPU_DEVICES = GpuDevices()
 

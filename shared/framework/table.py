@@ -27,7 +27,6 @@ from shared.framework.layout import (
     PERCENT,
     ROOM,
     SCORED_MAX,
-    Mask,
 )
 from shared.framework.lowest import Lowest
 from shared.framework.ports import PortLedger
@@ -296,16 +295,6 @@ class NodeTable:
             self.ports.charge(self.node_id_at(row), sig.ports, sign)
         self.generation[row] += 1
         self.changes.append_one(row)
-
-    def charge_nodes(
-        self, sig: "Signature", node_ids: I64, masks: I64 | None = None, sign: int = 1
-    ) -> Mask:
-        """`charge` by node id; returns which of the ids the table has (only those are charged)."""
-        found = [self._rows.get(node_id, -1) for node_id in node_ids.tolist()]
-        rows = np.array(found, np.int64)
-        known = rows >= 0
-        self.charge(sig, rows[known], None if masks is None else masks[known], sign)
-        return known
 
     def _charge_many(self, sig: "Signature", rows: I64, sign: int) -> None:
         # Picks come in runs of one node: a run costs as much as one pod.

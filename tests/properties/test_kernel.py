@@ -27,6 +27,7 @@ from shared.model.objects import (
     Toleration,
 )
 from tests.properties.kernel_oracle import Host, refusal, single_cycle, why_not
+from tests.unit.framework.making import at
 
 SEED = 7
 GI = 1 << 30
@@ -308,8 +309,7 @@ def test_a_table_is_the_same_whatever_the_order_of_its_making(seed):
         twin.set_nodes([host.node_id], [host.node])
     sigs = [Signature(twin, i, spec) for i, spec in enumerate(world.specs, start=1)]
     for node_id, which, mask in pods:
-        known = twin.charge_nodes(sigs[which], np.array([node_id]), np.array([mask]))
-        assert known.all()
+        twin.charge(sigs[which], np.array([at(twin, node_id)]), np.array([mask]))
     assert twin.ids.tolist() == world.table.ids.tolist()
     for name, index in world.table.resources.items():
         if name in twin.resources:

@@ -87,7 +87,7 @@ def test_feasible_any_looks_at_the_rows_it_is_given():
 
 def test_resolvable_rows_are_those_where_pods_could_go():
     table = table_of(node(1), node(2, cpu=100), node(3), node(4, unschedulable=True))
-    table.charge_nodes(sig(table, spec(4000, 1 * GI)), rows(1))
+    table.charge(sig(table, spec(4000, 1 * GI)), rows(at(table, 1)))
     pod = sig(table, spec(500, 1 * GI))
     found = Kernel().resolvable_rows(table, pod)
     assert [table.nodes[row].name for row in found.tolist()] == ["n1"]
@@ -97,7 +97,7 @@ def test_a_full_node_of_the_wrong_model_is_not_one_where_pods_could_go():
     table = table_of(
         node(1, gpu_count=2, gpu_model="T4"), node(2, gpu_count=2, gpu_model="G3"), node(3)
     )
-    table.charge_nodes(sig(table, spec(4000, 1 * GI)), rows(1, 2, 3))
+    table.charge(sig(table, spec(4000, 1 * GI)), rows(*range(3)))
     pod = sig(table, spec(500, 1 * GI, gpu=GpuRequest(1000, 1, ("G3",))))
     found = Kernel().resolvable_rows(table, pod)
     assert [table.nodes[row].name for row in found.tolist()] == ["n2"]

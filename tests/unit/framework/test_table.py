@@ -23,7 +23,7 @@ def test_rows_are_in_the_order_of_a_keyed_hash_and_ids_stay():
 def test_nodes_come_and_go_and_their_charges_stay_with_the_id():
     table = table_of(node(1), node(2))
     pod = sig(table, spec(500, 1 * GI, host_ports=(HostPort(80),)))
-    table.charge_nodes(pod, rows(2))
+    table.charge(pod, rows(at(table, 2)))
     before = table.cols[:, at(table, 2)].tolist()
     table.set_nodes([3, 4, 5], [node(3), node(4), node(5)])
     table.remove_nodes([1, 4, 99])
@@ -87,13 +87,6 @@ def test_a_pod_may_hold_devices_that_its_node_no_longer_has(pods):
     table.charge(share, rows(*[1] * pods), rows(*[1 << 11] * pods))
     assert table.gpu_free[:, 11].tolist() == [0, -10 * pods, 0]
     assert table.gpu_free[:, :2].tolist() == [[1000, 1000]] * 3
-
-
-def test_an_unknown_node_is_not_charged():
-    table = table_of(node(1))
-    known = table.charge_nodes(sig(table, spec(100)), rows(1, 7, 1))
-    assert known.tolist() == [True, False, True]
-    assert table.requested[0].tolist() == [200]
 
 
 def test_the_devices_of_a_fact_are_found_even_where_none_is_free():
