@@ -1,9 +1,7 @@
 """Servers that refuse, die and forget: every pod is bound once, and fits, all the same."""
 
 import json
-import random
 import signal
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,6 @@ from tests.live.world import (
     ROOT,
     Running,
     create_nodes,
-    delete_pods,
     muster_run,
     nodes_of,
     pod,
@@ -29,8 +26,6 @@ from tests.live.world import (
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 TOO_MANY = 429
 MANY_REFUSALS = 50
-KILLS, PODS_EACH = 3, 100
-SEED = 11
 
 
 @pytest.fixture(scope="module")
@@ -77,33 +72,10 @@ def test_with_few_requests_at_a_time_nothing_is_lost(
         until("all bound", lambda: all(nodes_of(servers.api).values()), limit_s=120)
         result = result_of(muster.stop())
     assert result["pending"] == 0
-    assert refusals(servers) >= MANY_REFUSALS
+    refused = refusals(servers)
+    print(f"{refused} requests were refused with 429")
+    assert refused >= MANY_REFUSALS
     assert case.check(tmp_path / "run").races == []
-
-
-def test_the_process_is_killed_at_random(
-    servers: KubeServers, kubeconfig: Path, case: Case, tmp_path
-):
-    """Each time in the middle of its work, as many pods along as chance says."""
-    api, draw = servers.api, random.Random(SEED)
-    delete_pods(api)
-
-    def is_bound_so_far(pods: int) -> bool:
-        return sum(map(bool, nodes_of(api).values())) >= pods
-
-    for kill in range(KILLS):
-        for number in range(PODS_EACH):
-            api.create(PODS, pod(f"kill-{kill}-{number}", cpu="10m")).ok()
-        enough = PODS_EACH * kill + draw.randrange(PODS_EACH - 20)
-        with run(kubeconfig, tmp_path) as muster:
-            until("some bound", partial(is_bound_so_far, enough))
-            muster.kill()
-        assert not all(nodes_of(api).values()), "nothing was in flight"
-    with run(kubeconfig, tmp_path) as muster:
-        until("all bound", lambda: all(nodes_of(api).values()))
-        assert result_of(muster.stop())["pending"] == 0
-    verdict = case.check(tmp_path / "run")
-    assert (verdict.bound, verdict.races) == (KILLS * PODS_EACH, [])
 
 
 def test_servers_that_die_and_come_back(

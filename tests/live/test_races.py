@@ -17,6 +17,7 @@ from shared.testing.kube_proxy import Fault, Kind
 from shared.testing.kube_proxy_thread import ProxyThread, proxy_thread
 from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
+from tests.live.checker import journals
 from tests.live.checker.audit import Post
 from tests.live.conftest import NewCluster
 from tests.live.world import (
@@ -35,7 +36,7 @@ pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube"
 NODES = "/api/v1/nodes"
 ANSWERS = 25
 DROPPED = 20
-LATE_S = 4.0
+WATCH_NODES = r"^/api/v1/nodes\?watch=1"
 PATCH = "application/strategic-merge-patch+json"
 
 
@@ -89,6 +90,12 @@ def is_held(fault: Fault) -> bool:
     return fault.times == 0
 
 
+def kinds_told(folder: Path) -> list[str]:
+    """What the last records of the world journal say."""
+    world = journals.of_file(folder / "run" / "journals.db")["ingest/0"]
+    return [event["type"] for entry in world[-5:] for event in entry.events]
+
+
 def posts_of(case: Case, name: str) -> list[Post]:
     """What the server said to our binds of this name since the test began."""
     return [one for one in case.posts() if one.pod == f"default/{name}" and one.ours]
@@ -97,15 +104,20 @@ def posts_of(case: Case, name: str) -> list[Post]:
 def test_a_node_that_goes_before_the_bind(
     servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path
 ):
-    """The API server does not look, so the pod has a node that is not there: that is a race, and
-    whoever collects pods of lost nodes deals with it. Nobody else goes there.
+    """We hear of it only afterwards, and the API server does not look: the pod has a node that is
+    not there. That is a race, and whoever collects pods of lost nodes deals with it. Nobody else
+    goes there.
     """
     api, fault = servers.api, held(proxy, "lost")
     api.create(PODS, pod("lost")).ok()
     until("the bind is on its way", lambda: is_held(fault))
+    unseen = proxy.add(Fault(kind=Kind.REFUSE, path=WATCH_NODES, times=10_000))
+    assert proxy.cut(WATCH_NODES) == 1
     api.request("DELETE", f"{NODES}/node-a").ok()
     proxy.over(fault)
     until("bound", lambda: nodes_of(api)["lost"] == "node-a")
+    proxy.over(unseen)
+    until("we know", lambda: "nodes_gone" in kinds_told(folder))
     api.create(PODS, pod("next")).ok()
     until("it waits", lambda: "conditions" in api.get(f"{PODS}/next").ok()["status"])
     verdict = case.check(folder / "run")
@@ -158,10 +170,15 @@ def test_a_pod_that_comes_back_under_its_name(
     body = pod("again", cpu="1", **gates)
     made = api.create(PODS, body).ok()
     proxy.over(fault)
-    until("the old bind is refused", lambda: bool(posts_of(case, "again")))
-    first = posts_of(case, "again")[0]
-    assert (first.code, first.uid == made["metadata"]["uid"]) == (409, False)
-    assert "UID in precondition" in first.message
+    new_uid = made["metadata"]["uid"]
+
+    def of_the_old() -> list[Post]:
+        return [one for one in posts_of(case, "again") if one.uid != new_uid]
+
+    until("the old bind has arrived", lambda: bool(of_the_old()))
+    (old,) = of_the_old()
+    assert old.code == 409
+    assert "UID in precondition" in old.message
     if is_gated:
         assert nodes_of(api)["again"] == ""
         gate_again = [{"op": "add", "path": "/spec/schedulingGates/-", "value": {"name": "a.b/c"}}]
@@ -192,22 +209,17 @@ def test_answers_that_are_lost_after_the_bind(
 def test_a_bind_that_arrives_after_another_decision_is_refused(
     servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path
 ):
-    """Its connection broke and its node went: it is given up for certain, and binds elsewhere. The
-    first one arrives then, and would succeed but for its resourceVersion.
+    """Its node goes while it is on its way: it is given up for certain, and the pod is bound
+    elsewhere. Then it arrives; nothing but its resourceVersion stops it.
     """
-    api = servers.api
-    to_a = b'"name":"node-a"'
-    late = Fault(kind=Kind.LATE, method="POST", path="/slow/binding$", body=to_a, delay_s=LATE_S)
-    proxy.add(late)
-    proxy.add(
-        Fault(kind=Kind.REFUSE, method="POST", path="/slow/binding$", body=to_a, times=10_000)
-    )
+    api, fault = servers.api, held(proxy, "slow")
     api.create(PODS, pod("slow")).ok()
-    until("the bind is on its way", lambda: late.times == 0)
+    until("the bind is on its way", lambda: is_held(fault))
     api.request("DELETE", f"{NODES}/node-a").ok()
     api.create(NODES, node("node-b", cpu=2)).ok()
-    until("bound elsewhere", lambda: nodes_of(api)["slow"] == "node-b", limit_s=LATE_S)
-    proxy.settled()
+    until("bound elsewhere", lambda: nodes_of(api)["slow"] == "node-b")
+    proxy.over(fault)
+    until("the first one arrives", lambda: len(posts_of(case, "slow")) == 2)
     refused = posts_of(case, "slow")[-1]
     assert (refused.node, refused.code) == ("node-a", 409)
     assert "ResourceVersion in precondition" in refused.message

@@ -1,6 +1,8 @@
 """`muster run --kubeconfig` against a real API server: every pod bound once, no node over-full."""
 
+import random
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
+from tests.live.checker import journals
 from tests.live.conftest import NewCluster
 from tests.live.world import (
     PODS,
@@ -22,6 +25,8 @@ from tests.live.world import (
 )
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+KILLS, PODS_EACH = 3, 200
+SEED = 11
 NODES = [f"node-{number:02}" for number in range(50)]
 
 
@@ -95,6 +100,30 @@ def test_killed_and_started_again_it_goes_on(servers: KubeServers, tmp_path):
         assert nodes_of(api)["while-away-0"] == NODES[0]
         result = result_of(muster.stop())
     assert result["pending"] == 0
+
+
+def test_the_process_is_killed_at_random(servers: KubeServers, case: Case, tmp_path: Path):
+    """Each time in the middle of its work, as many pods along as chance says."""
+    api, draw = servers.api, random.Random(SEED)
+
+    def is_bound_so_far(pods: int) -> bool:
+        return sum(map(bool, nodes_of(api).values())) >= pods
+
+    for kill in range(KILLS + 1):
+        for number in range(PODS_EACH):
+            api.create(PODS, pod(f"kill-{kill}-{number}", cpu="10m")).ok()
+        with run(servers, tmp_path) as muster:
+            if kill < KILLS:
+                enough = PODS_EACH * kill + draw.randrange(1, PODS_EACH // 2)
+                until("some bound", partial(is_bound_so_far, enough))
+                muster.kill()
+            else:
+                until("all bound", lambda: all(nodes_of(api).values()))
+                assert result_of(muster.stop())["pending"] == 0
+    verdict = case.check(tmp_path / "run")
+    assert (verdict.bound, verdict.races) == ((KILLS + 1) * PODS_EACH, [])
+    claims = journals.of_file(tmp_path / "run" / "journals.db")["ingest/0"]
+    assert sum(bool(entry.owner) for entry in claims) == KILLS + 1
 
 
 def test_pods_deleted_while_they_are_bound_leave_nothing_behind(servers: KubeServers, tmp_path):
