@@ -1,5 +1,5 @@
 """Small requests to one HTTP/1.1 server over kept connections: as many connections as requests are
-out. A third of what aiohttp costs, whose requests cost more than deciding what to ask for.
+out. A quarter of what aiohttp costs, whose requests cost more than deciding what to ask for.
 
 It tells a request that certainly was not sent from one of which nothing is known, follows no
 redirects, knows no proxies, and repeats only a GET, where a kept connection turned out to be gone.
