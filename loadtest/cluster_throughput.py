@@ -1,7 +1,6 @@
 """How many pods a second are bound on a real API server: from a backlog, and while they come."""
 
 import asyncio
-import time
 from collections import Counter
 from contextlib import aclosing
 from typing import Any
@@ -68,27 +67,27 @@ def _ratios(rates: dict[str, float], void: bool) -> Figures:
 async def _backlog(servers: KubeServers, load: Load, one: Contestant, sizes: Sizes) -> Figures:
     names = pod_names(sizes.pods)
     await load.create_pods(names, one.scheduler)
-    writes, first = await load.writes(), bill(servers, None)
+    writes = await load.writes()
     async with aclosing(load.bound()) as bound:
         await anext(bound)
         process = await asyncio.to_thread(one.start, servers)
-        began_s = await _first(bound)
-    is_whole = await load.until_bound(names[-1], LIMIT_S)
+        is_whole = await _first(bound)
+    first = bill(servers, process)
+    is_whole = is_whole and await load.until_bound(names[-1], LIMIT_S)
     last = bill(servers, process)
-    first.own_s = 0.0
-    took_s = last.time_s - began_s if is_whole and began_s else 0.0
+    took_s = last.time_s - first.time_s if is_whole else 0.0
     figures = await _figures(load, one.name, (first, last), writes, sizes.pods)
     await end(servers, process, is_whole)
     return [_bound(one.name, sizes.pods, took_s), *figures]
 
 
-async def _first(bound: Any) -> float:
-    """When the first pod was bound; 0 = none was."""
+async def _first(bound: Any) -> bool:
+    """Until the first pod is bound; False when none is."""
     try:
         await asyncio.wait_for(anext(bound), LIMIT_S)
     except TimeoutError:
-        return 0.0
-    return time.monotonic()
+        return False
+    return True
 
 
 async def _creating(servers: KubeServers, load: Load, one: Contestant, sizes: Sizes) -> Figures:
