@@ -14,6 +14,7 @@ from tests.brokers import running_broker
 from tests.live.case import Case
 from tests.live.checker.journals import SERVICES, of_kafka
 from tests.live.conftest import NewCluster
+from tests.live.test_why import why
 from tests.live.world import PODS, Running, create_nodes, nodes_of, pod, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -61,11 +62,13 @@ def test_services_that_are_killed_lose_nothing(
                 until("all bound", lambda: all(nodes_of(api).values()))
             journals = asyncio.run(of_kafka(broker.bootstrap, "live"))
             verdict = case.verdict(journals)
+            told = why(tmp_path, "default/first", "--bus", f"kafka://{broker.bootstrap}/live")
         finally:
             for process in running.values():
                 process.__exit__(None, None, None)
     assert verdict.problems == [], "\n".join(verdict.problems)
     assert (verdict.bound, verdict.races) == (3 * PODS_EACH + 1, [])
+    assert (told["state"], told["decided"]["journal"]) == ("bound", "binding/0")
     for service in SERVICES:
         owners = [entry.owner for entry in journals[f"{service}/0"] if entry.owner]
         assert owners == [service] * 2, f"{service} was not killed once"
