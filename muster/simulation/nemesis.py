@@ -190,7 +190,7 @@ class Nemesis:
 
     def _mutate(self, mutation: Mutation) -> None:
         deeds: dict[str, Callable[[], bool]] = {
-            "delete-pending": lambda: self._delete(self._is_wanted),
+            "delete-pending": lambda: self._delete(self._wanted()),
             "delete-bound": lambda: self._delete(lambda pod: bool(pod.node)),
             "delete-any": lambda: self._delete(lambda _pod: True),
             "foreign-bind": self._foreign_bind,
@@ -220,15 +220,12 @@ class Nemesis:
         self.cluster.delete(chosen)
         return bool(chosen)
 
-    def _late(self) -> set[str]:
-        """Pods to which a POST is still on its way, though its sender has given it up."""
-        posts = self.mesh.wire.posts
-        return {post.uid for post in posts if post.way == Way.LATE and post.landed_s is None}
-
-    def _is_wanted(self, pod: SimPod) -> bool:
+    def _wanted(self) -> Callable[[SimPod], bool]:
         """Pending, and best one whose bind is open: the answer will then be a hard one."""
-        late = self._late()
-        return not pod.node and (pod.uid in late or not late)
+        posts = self.mesh.wire.posts
+        # To these a POST is still on its way, though its sender has given it up.
+        late = {post.uid for post in posts if post.way == Way.LATE and post.landed_s is None}
+        return lambda pod: not pod.node and (pod.uid in late or not late)
 
     def _delete_member(self) -> None:
         """A pending member of some gang."""
@@ -240,7 +237,8 @@ class Nemesis:
             self.cluster.delete([pod.uid])
 
     def _foreign_bind(self) -> bool:
-        pod = self._pick(lambda pod: self._is_wanted(pod) and not pod.gated)
+        is_wanted = self._wanted()
+        pod = self._pick(lambda pod: is_wanted(pod) and not pod.gated)
         pod = pod or self._pick(lambda pod: not pod.node and not pod.gated)
         if pod is None or not self.cluster.nodes:
             return False
