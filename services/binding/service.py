@@ -132,11 +132,11 @@ class BindingShell:
         if effect_id in state.patching:
             # Whoever got a node meanwhile is not told to wait.
             wait = [pod for pod in pods.tolist() if pod in state.messages and may_write(state, pod)]
-            rows = table.rows(np.array(wait, np.int64))
+            rows = table.find_all(np.array(wait, np.int64))
             gone = sorted(set(pods.tolist()).difference(wait))
         else:
             rows = self._still(state, effect_id, pods, Phase.FENCING)
-            gone = [pod for pod in pods.tolist() if table.row(pod) < 0]
+            gone = [pod for pod in pods.tolist() if table.find(pod) < 0]
         if gone:
             self._offer_reads(
                 effect_id, np.array(gone, np.int64), [PodRead(Answer.GONE)] * len(gone), None
@@ -156,7 +156,7 @@ class BindingShell:
             for pod in pods.tolist()
             if eviction is not None and eviction.effects.get(pod) == effect_id
         ]
-        rows = state.table.rows(np.array(open_, np.int64))
+        rows = state.table.find_all(np.array(open_, np.int64))
         if not len(rows):
             return
         ids = state.table.ids[rows]
@@ -207,8 +207,7 @@ class BindingShell:
     def _still(self, state: BindingState, effect_id: int, pods: I64, phase: Phase) -> I64:
         """Rows of those pods of an effect that still wait for its answer."""
         table = state.table
-        rows = table.rows(pods)
-        rows = rows[rows >= 0]
+        rows = table.find_all(pods)
         wait = (table.effects[rows] == effect_id) & (table.phases[rows] == phase)
         waiting: I64 = rows[wait]
         return waiting
@@ -251,7 +250,7 @@ def _refs(state: BindingState, rows: I64) -> list[PodRef]:
 def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:
     """The pod that victims go for, if it still lives and its name is known."""
     eviction = state.evictions.get(effect.ask)
-    row = state.table.row(eviction.pod) if eviction is not None and eviction.pod else -1
+    row = state.table.find(eviction.pod) if eviction is not None and eviction.pod else -1
     if row < 0 or not state.table.flags.item(row) & NAMED:
         return None
     return _refs(state, np.array([row], np.int64))[0]

@@ -38,7 +38,7 @@ def waits(state: BindingState, event: Parked | Confirmed) -> None:
 
 def may_write(state: BindingState, pod: int) -> bool:
     """Whether the pod waits, as far as is known here."""
-    table, row = state.table, state.table.row(pod)
+    table, row = state.table, state.table.find(pod)
     if row < 0 or table.phases.item(row) != Phase.IDLE:
         return False
     return table.flags.item(row) & (NAMED | FACT) == NAMED

@@ -130,6 +130,12 @@ class BindTable:
         """The row of one pod, -1 when it is gone; unknown later ids get a row."""
         if pod > self.last:
             self.extend(pod)
+        return self.find(pod)
+
+    def find(self, pod: int) -> int:
+        """The row of one pod, -1 when it has none: for those who only look."""
+        if pod > self.last:
+            return -1
         if self.is_dense:
             row = pod - self.base
         else:
@@ -143,6 +149,14 @@ class BindTable:
         if not len(ids):
             return ids
         self.extend(int(ids.max()))
+        return self._found(ids)
+
+    def find_all(self, ids: I64) -> I64:
+        """The rows of pods that have one: for those who only look."""
+        rows = self._found(ids[ids <= self.last])
+        return rows[rows >= 0]
+
+    def _found(self, ids: I64) -> I64:
         if self.is_dense:
             rows = ids - self.base
             found = rows >= 0

@@ -198,3 +198,14 @@ async def test_an_unreachable_cluster_is_unknown_not_failed():
 
 def test_steps_are_driven_as_elsewhere():
     assert isinstance(binding(), Steps)
+
+
+async def test_a_shell_only_looks():
+    """It runs beside the fold: a row that it made would be in no replay."""
+    owner = owner_of(2)
+    owner.turn(EvictAsked(1, 99, 1, pack([1, 2])))
+    before = owner.steps.core.dump(owner.state)
+    await asyncio.sleep(0.005)
+    assert owner.waiting, "the evictions were answered"
+    assert owner.steps.core.dump(owner.state) == before
+    await owner.shell.stop()
