@@ -134,6 +134,17 @@ def device_room(node: Node, load: Load) -> list[int] | None:
     return free
 
 
+def surely_free(spec: PodSpec, node: Node, load: Load) -> bool:
+    """Whether there are devices for the pod wherever those that nobody told of may be: after a
+    reset, and for somebody else's pods, only how many they have is known.
+    """
+    gpu = spec.gpu
+    if gpu is None or device_room(node, load) is not None:
+        return full_for(spec, node, load) is None
+    touched = sum(other.gpu.count for other in load.pods.values() if other.gpu is not None)
+    return full_for(spec, node, load) is None and node.gpu_count - touched >= gpu.count
+
+
 def all_fit(wanted: Sequence[GpuRequest], free: Sequence[int]) -> bool:
     """Whether there is any way to give all of them their devices (milli free by device)."""
     if not wanted:

@@ -1,7 +1,8 @@
 """No pod is lost: at rest each is bound, gone, or waits with a reason that brute force confirms.
 
 Brute force looks only at the cluster at the end: every node, every pod that waits, the rules of
-`fits`. It knows nothing of caches, wake-ups or attempts.
+`fits`. It knows nothing of caches, wake-ups or attempts. Where it cannot know which GPU devices are
+taken, a pod is only held to fit if it does so whichever they are.
 """
 
 import re
@@ -9,7 +10,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from muster.checker.facts import Facts
-from muster.checker.fits import Load, full_for, static_obstacle, why_not
+from muster.checker.fits import Load, static_obstacle, surely_free
 from muster.checker.history import ClusterHistory, PodTruth
 from muster.checker.journals import Journal, Problem
 from shared.events.base import Event
@@ -90,7 +91,7 @@ class Cluster:
     def room_for(self, pod: PodTruth) -> str | None:
         """The name of a node that could take the pod, or None."""
         for node in self.nodes:
-            if why_not(pod.spec, node, self.loads[node.name]) is None:
+            if _surely_fits(pod, node, self.loads[node.name]):
                 return node.name
         return None
 
@@ -99,7 +100,7 @@ class Cluster:
         for node in self.nodes:
             load = self.loads[node.name]
             lower = {one for one, spec in load.pods.items() if spec.priority < pod.spec.priority}
-            if lower and why_not(pod.spec, node, load.without(lower)) is None:
+            if lower and _surely_fits(pod, node, load.without(lower)):
                 return node.name
         return None
 
@@ -110,10 +111,14 @@ class Cluster:
             if static_obstacle(pod.spec, node) is not None:
                 continue
             load = self.loads[node.name].without(())
-            while full_for(pod.spec, node, load) is None:
+            while surely_free(pod.spec, node, load):
                 count += 1
                 load.add(-count, pod.spec, _lowest_devices(pod, node, load))
         return count
+
+
+def _surely_fits(pod: PodTruth, node: Node, load: Load) -> bool:
+    return static_obstacle(pod.spec, node) is None and surely_free(pod.spec, node, load)
 
 
 def _lowest_devices(pod: PodTruth, node: Node, load: Load) -> int:

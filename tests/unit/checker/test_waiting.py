@@ -1,0 +1,47 @@
+"""What brute force may hold a waiting pod to: only room that is there for certain."""
+
+import pytest
+
+from muster.checker.fits import Load
+from muster.checker.history import PodTruth
+from muster.checker.waiting import Cluster
+from shared.model.objects import GpuRequest, Node, PodSpec
+
+NODE = Node(uid="u", name="n", allocatable=(("cpu", 64_000), ("pods", 110)), gpu_count=2)
+
+
+def cluster(*standing: tuple[int, int]) -> Cluster:
+    """A node with two devices; pods of (milli of one device, device mask; 0 = nobody told)."""
+    load = Load()
+    for number, (milli, mask) in enumerate(standing, start=1):
+        load.add(number, PodSpec(priority=0, gpu=GpuRequest(milli, 1)), mask)
+    return Cluster([NODE], {"n": load})
+
+
+def pod(milli: int, count: int = 1, priority: int = 0) -> PodTruth:
+    spec = PodSpec(priority=priority, gpu=GpuRequest(milli, count))
+    return PodTruth(uid="p", namespace="default", name="p", spec=spec)
+
+
+@pytest.mark.parametrize(
+    ("standing", "wanted", "room"),
+    [
+        ([(500, 1), (500, 1)], pod(1000), "n"),
+        ([(500, 1), (500, 2)], pod(1000), None),
+        ([(500, 0), (500, 0)], pod(1000), None),
+        ([(500, 0)], pod(1000), "n"),
+        ([(500, 0)], pod(1000, count=2), None),
+        ([(500, 0)], pod(400), "n"),
+        ([(700, 0), (700, 0)], pod(400), None),
+    ],
+)
+def test_devices_that_nobody_told_of_may_be_any(standing, wanted, room):
+    assert cluster(*standing).room_for(wanted) == room
+    assert bool(cluster(*standing).copies(wanted)) == bool(room)
+
+
+def test_victims_take_what_is_not_known_with_them():
+    full = cluster((500, 0), (500, 0))
+    assert full.room_for(pod(1000, priority=9)) is None
+    assert full.room_by_force(pod(1000, priority=9)) == "n"
+    assert full.room_by_force(pod(1000, priority=0)) is None
