@@ -86,7 +86,7 @@ def due_ms(state: QueueingState) -> int | None:
     backoff_ms = next_backoff_ms(state)
     if backoff_ms is not None and idle(state):
         return state.now_ms
-    times = [backoff_ms, _next_flush_ms(state), gangs.next_timer_ms(state)]
+    times = [backoff_ms, _next_flush_ms(state), _next_gang_ms(state)]
     times += [preempting.next_ask_ms(state), looks.next_ms(state)]
     times += [gang.tried_ms + HEAD_START_MS for gang in gangs.head_starts(state)]
     if state.lane.gang:
@@ -174,6 +174,12 @@ def idle(state: QueueingState) -> bool:
     counts = state.pods.counts
     active = counts[Pod.READY] or counts[Pod.LEFT] or counts[Pod.NOMINATED]
     return not (active or state.attempts or state.trying or state.blocked())
+
+
+def _next_gang_ms(state: QueueingState) -> int | None:
+    """When a gang that failed is tried again: not before an answer, while too much is under way."""
+    full = len(state.trying) >= GANGS_OPEN_MAX or state.blocked()
+    return None if full else gangs.next_timer_ms(state)
 
 
 def lane_over(state: QueueingState) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from services.queueing.core import deciding
 from shared.events.binding import BindFailed
 from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
@@ -269,3 +270,16 @@ def test_a_batch_does_not_reach_past_a_gang():
     assert tries(events) == []
     events = steps.when(bound(1))
     assert (tries(events), len(gang_tries(events))) == ([(0, 1, [2])], 1)
+
+
+def test_a_gang_whose_time_has_come_waits_idly_while_too_many_are_tried(monkeypatch):
+    steps = queue()
+    first = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    steps.when(released(first), at_ms=FAR_MS)
+    again_ms = steps.core.due_ms(steps.state)
+    monkeypatch.setattr(deciding, "GANGS_OPEN_MAX", 1)
+    second = gang_tries(steps.when(group(2, gang=2), pending(1, 3, 4, gang=2)))[0]
+    assert gang_tries(steps.when(at_ms=again_ms)) == []
+    assert steps.core.due_ms(steps.state) != again_ms, "there is nothing to do until an answer"
+    again = steps.when(committed(second, 3, 4))
+    assert [event.gang for event in gang_tries(again)] == [1]
