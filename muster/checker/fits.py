@@ -134,15 +134,17 @@ def device_room(node: Node, load: Load) -> list[int] | None:
     return free
 
 
-def surely_free(spec: PodSpec, node: Node, load: Load) -> bool:
-    """Whether there are devices for the pod wherever those that nobody told of may be: after a
-    reset, and for somebody else's pods, only how many they have is known.
+def surely_fits(spec: PodSpec, node: Node, load: Load) -> bool:
+    """Whether it fits whichever devices those have of which nobody told: after a reset, of
+    somebody else's pods and of nominations only the number is known.
     """
     gpu = spec.gpu
+    if why_not(spec, node, load) is not None:
+        return False
     if gpu is None or device_room(node, load) is not None:
-        return full_for(spec, node, load) is None
+        return True
     touched = sum(other.gpu.count for other in load.pods.values() if other.gpu is not None)
-    return full_for(spec, node, load) is None and node.gpu_count - touched >= gpu.count
+    return node.gpu_count - touched >= gpu.count
 
 
 def all_fit(wanted: Sequence[GpuRequest], free: Sequence[int]) -> bool:

@@ -1,7 +1,7 @@
 """Victims: there, of lower priority, enough, and none too many, at the moment of the decision."""
 
 from muster.checker.books import Ledger, Nomination
-from muster.checker.fits import Load, why_not
+from muster.checker.fits import Load, surely_fits, why_not
 from muster.checker.journals import Step
 from shared.events.placement import CandidatesFound, Nominated
 from shared.events.preemption import DryRunAsked
@@ -89,7 +89,7 @@ def _check_minimal(
         ledger.blame("victims-suffice", step.position, f"pod {pod} on node {node}: {reason}")
     for victim in victims:
         fewer = leaving | (set(victims) - {victim})
-        if why_not(spec, where, _crowd(ledger, pod, spec, node, fewer)) is None:
+        if surely_fits(spec, where, _crowd(ledger, pod, spec, node, fewer)):
             ledger.blame(
                 "victims-needed", step.position, f"pod {pod} fits node {node} with {victim} kept"
             )

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
 from muster.checker.facts import Facts
-from muster.checker.fits import Load, static_obstacle, surely_free
+from muster.checker.fits import Load, static_obstacle, surely_fits
 from muster.checker.history import ClusterHistory, PodTruth
 from muster.checker.journals import Journal, Problem
 from shared.events.base import Event
@@ -91,7 +91,7 @@ class Cluster:
     def room_for(self, pod: PodTruth) -> str | None:
         """The name of a node that could take the pod, or None."""
         for node in self.nodes:
-            if _surely_fits(pod, node, self.loads[node.name]):
+            if surely_fits(pod.spec, node, self.loads[node.name]):
                 return node.name
         return None
 
@@ -100,7 +100,7 @@ class Cluster:
         for node in self.nodes:
             load = self.loads[node.name]
             lower = {one for one, spec in load.pods.items() if spec.priority < pod.spec.priority}
-            if lower and _surely_fits(pod, node, load.without(lower)):
+            if lower and surely_fits(pod.spec, node, load.without(lower)):
                 return node.name
         return None
 
@@ -111,14 +111,10 @@ class Cluster:
             if static_obstacle(pod.spec, node) is not None:
                 continue
             load = self.loads[node.name].without(())
-            while surely_free(pod.spec, node, load):
+            while surely_fits(pod.spec, node, load):
                 count += 1
                 load.add(-count, pod.spec, _lowest_devices(pod, node, load))
         return count
-
-
-def _surely_fits(pod: PodTruth, node: Node, load: Load) -> bool:
-    return static_obstacle(pod.spec, node) is None and surely_free(pod.spec, node, load)
 
 
 def _lowest_devices(pod: PodTruth, node: Node, load: Load) -> int:
