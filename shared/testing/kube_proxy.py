@@ -127,10 +127,17 @@ class KubeProxy:
 
     def cut(self, path: str) -> int:
         """Break the open watches whose path and query match; how many there were."""
-        found = [one for one in self._watches.values() if re.search(path, one.path_qs)]
+        found = self._open(path)
         for request in found:
             _broken(request)
         return len(found)
+
+    def watches(self, path: str) -> int:
+        """How many open watches' path and query match."""
+        return len(self._open(path))
+
+    def _open(self, path: str) -> list[web.BaseRequest]:
+        return [one for one in list(self._watches.values()) if re.search(path, one.path_qs)]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request of a client."""

@@ -111,6 +111,7 @@ def test_a_node_that_goes_before_the_bind(
     api, fault = servers.api, held(proxy, "lost")
     api.create(PODS, pod("lost")).ok()
     until("the bind is on its way", lambda: is_held(fault))
+    until("it watches", lambda: proxy.proxy.watches(WATCH_NODES) == 1)
     unseen = proxy.add(Fault(kind=Kind.REFUSE, path=WATCH_NODES, times=10_000))
     assert proxy.cut(WATCH_NODES) == 1
     api.request("DELETE", f"{NODES}/node-a").ok()

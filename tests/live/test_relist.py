@@ -122,6 +122,7 @@ def fill(servers: KubeServers, names: list[str]) -> None:
 
 def test_what_vanished_while_nobody_watched_is_found_by_a_list(world: World):
     case, proxy = Case(world.servers, world.history), world.proxy
+    until("it watches", lambda: proxy.proxy.watches(WATCH) == 1)
     away = proxy.add(Fault(kind=Kind.REFUSE, path=WATCH, times=10_000))
     assert proxy.cut(WATCH) == 1
     assert world.deletes("first") == VANISHED
@@ -144,6 +145,7 @@ def test_what_vanished_while_nobody_watched_is_found_by_a_list(world: World):
 def test_ingest_that_is_stopped_in_the_middle_of_a_list(world: World):
     """Somebody else takes over; when it wakes up, nobody listens to what it read."""
     case, proxy = Case(world.servers, world.history), world.proxy
+    until("it watches", lambda: proxy.proxy.watches(WATCH) == 1)
     with world.serve("second", "ingest"):
         page = proxy.add(Fault(kind=Kind.HOLD, path=SECOND_PAGE))
         expired = proxy.add(Fault(kind=Kind.REFUSE, path=WATCH, status=410))

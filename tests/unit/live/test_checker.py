@@ -206,7 +206,7 @@ def test_a_delete_that_was_only_later_is_seen():
     history = two_nodes()
     place(history, "one", "node-a")
     history.told({"type": "pods_gone", "ids": b"\1" + bytes(7)})
-    history.now_s += 10
+    history.now_s += 20
     history.store("pods/default/one", None)
     assert "is called gone and is there" in one_problem(history)
 
