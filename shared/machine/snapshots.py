@@ -27,7 +27,7 @@ class SnapshotPolicy:
     `check` = assert the dear invariants of the core before each copy (simulation does).
     """
 
-    every_records: int = 20_000
+    every_records: int = 50_000
     every_ms: int = 60_000
     keep: int = 4
     cut: bool = False
