@@ -51,3 +51,10 @@ def complaint(ran: Ran, code: int) -> str:
     assert ran.code == code, ran
     (line,) = ran.err.splitlines()
     return line
+
+
+def run_of_examples(folder: Path) -> Path:
+    """The directory of a finished run of the bundled manifests."""
+    done = muster("run", ROOT / "examples" / "manifests", "--run-dir", folder)
+    assert done.code == 0, done.err
+    return folder

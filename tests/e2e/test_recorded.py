@@ -16,7 +16,7 @@ from muster.commands.replay import replay_run
 from muster.mesh import all_journals
 from shared.machine.record import decode
 from shared.plugins.node_resources_fit import LeastAllocated
-from tests.e2e.console import OTHER_MACHINES, ROOT, complaint, muster
+from tests.e2e.console import OTHER_MACHINES, complaint, muster, run_of_examples
 
 POD = "web-1"
 JOURNALS = all_journals(1)
@@ -27,10 +27,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("recorded-run")]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """The directory of a run with snapshots and with a compressed record."""
-    folder = tmp_path_factory.mktemp("recorded") / "run"
-    done = muster("run", ROOT / "examples" / "manifests", "--run-dir", folder)
-    assert done.code == 0, done.err
-    return folder
+    return run_of_examples(tmp_path_factory.mktemp("recorded") / "run")
 
 
 @pytest.fixture

@@ -2,17 +2,14 @@
 
 import pytest
 
-from tests.e2e.console import ROOT, Ran, complaint, muster
+from tests.e2e.console import Ran, complaint, muster, run_of_examples
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("recorded-run")]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("why") / "run"
-    done = muster("run", ROOT / "examples" / "manifests", "--run-dir", folder)
-    assert done.code == 0, done.err
-    return folder
+    return run_of_examples(tmp_path_factory.mktemp("why") / "run")
 
 
 @pytest.fixture
