@@ -80,7 +80,9 @@ DECIDED: dict[Pod, dict[str, tuple[type[Event], ...]]] = {
     Pod.RESERVED: {"placement": (Reserved,), PERMIT: (GangCommitted,)},
     Pod.BOUND: {BINDING: (Bound,), INGEST: (PodsAssigned,)},
 }
-"""In which journals, and by which events, a pod got to where it stands."""
+"""In which journals, and by which events, a pod got to where it stands. Of a bound pod the first of
+them that has one: binding's outcome says who put it there, the world's fact only that it is so.
+"""
 
 
 class Decided(Struct, frozen=True):
@@ -199,6 +201,8 @@ class _Asking:
                 self._run.bus, await self._reader(journal), holds, since_ms - SKEW_MS
             )
             found += [one] if one is not None else []
+            if found and by is DECIDED[Pod.BOUND]:
+                break
         if found:
             answer.decided = _decided(max(found, key=lambda one: one.time_ms), view)
         if answer.reasons:
