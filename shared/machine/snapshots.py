@@ -69,10 +69,9 @@ class Snapshots:
         body = folded.body()
         cursors = {name: at.next for name, at in folded.state.cursors.items()}
         position = folded.own.next
-        meta = SnapshotMeta(
-            self._journal, position, SNAPSHOT_VERSION, state_hash(body), cursors, len(body)
-        )
         self._at, self._at_ms = position, folded.state.now_ms
+        hashed = await self._host.offload(state_hash, body)
+        meta = SnapshotMeta(self._journal, position, SNAPSHOT_VERSION, hashed, cursors, len(body))
         await self._host.offload(self._store.save, meta, body)
         self._host.probe(CrashPoint.AFTER_SNAPSHOT)
         await self._host.offload(self._drop_old)

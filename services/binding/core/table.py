@@ -34,11 +34,12 @@ COLUMNS: tuple[tuple[str, type[np.signedinteger]], ...] = (
 CAPACITY_MIN = 64
 COMPACT_MIN = 4_096
 CHUNK_PODS = 8_192
+JOINING_PODS, GROWN_PODS = 8, 64
 
 
 class Chunk:
-    """Names of pods that were told together. They stay while the pods live (victims need them);
-    the lists made of them go when no bind can need them any more.
+    """Names of pods that were told together, or one after the other. They stay while the pods live
+    (victims need them); the lists made of them go when no bind can need them any more.
     """
 
     __slots__ = ("_name_list", "_uid_list", "count", "live", "names", "namespace", "needed", "uids")
@@ -49,6 +50,17 @@ class Chunk:
         self.count = self.live = self.needed = count
         self._uid_list: list[str] | None = None
         self._name_list: list[str] | None = None
+
+    def add(self, uid: str, name: str) -> int:
+        """One more pod at the end, live; returns its place."""
+        self.uids += "\n" + uid
+        self.names += "\n" + name
+        if self._uid_list is not None:
+            self._uid_list.append(uid)
+        if self._name_list is not None:
+            self._name_list.append(name)
+        self.count, self.live, self.needed = self.count + 1, self.live + 1, self.needed + 1
+        return self.count - 1
 
     def uid_list(self) -> list[str]:
         """The uids by place."""
@@ -172,6 +184,10 @@ class BindTable:
 
     def name(self, rows: I64, namespace: str, uids: list[str], names: list[str]) -> None:
         """Pods' names are told for the first time."""
+        if len(rows) <= JOINING_PODS:
+            for row, uid, name in zip(rows.tolist(), uids, names, strict=True):
+                self.add_one(row, namespace, uid, name)
+            return
         for start in range(0, len(rows), CHUNK_PODS):
             part = rows[start : start + CHUNK_PODS]
             stop = start + len(part)
@@ -189,12 +205,19 @@ class BindTable:
         self.flags[rows] |= NAMED | NEEDED
 
     def add_one(self, row: int, namespace: str, uid: str, name: str) -> None:
-        """The same for one pod."""
-        number = self.next_chunk
-        self.next_chunk += 1
-        self.names[number] = Chunk(namespace, uid, name, 1)
+        """The same for one pod, which joins the newest chunk while that is small: a dump goes
+        through chunks.
+        """
+        number, place = self.next_chunk - 1, 0
+        newest = self.names.get(number)
+        if newest is not None and newest.count < GROWN_PODS and newest.namespace == namespace:
+            place = newest.add(uid, name)
+        else:
+            number += 1
+            self.next_chunk += 1
+            self.names[number] = Chunk(namespace, uid, name, 1)
         self.chunks[row] = number
-        self.places[row] = 0
+        self.places[row] = place
         self.flags[row] |= NAMED | NEEDED
 
     def unneeded_one(self, row: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from services.ingest.core.config import Config
 from services.ingest.core.interned import covers
@@ -66,10 +67,8 @@ def dump(state: IngestState) -> Any:
         name: pack(getattr(table, name)[slots].astype(np.int64))
         for name in ("ids", "revisions", "sigs", "gangs", "gated", "told")
     }
-    places = {state.labelsets[key].number: place for place, key in enumerate(labelsets)}
-    codes = {state.waiting[name].code: -2 - place for place, name in enumerate(waiting)}
-    columns["labelsets"] = pack([places[n] for n in table.labelsets[slots].tolist()])
-    columns["nodes"] = pack([codes.get(n, n) for n in table.nodes[slots].tolist()])
+    columns["labelsets"] = pack(_label_places(state, labelsets, table.labelsets[slots]))
+    columns["nodes"] = pack(_node_codes(state, waiting, table.nodes[slots].astype(np.int64)))
     marks = table.marks[slots] == state.mark if "pods" in state.brackets else np.zeros(0, bool)
     saved = Saved(
         counters={name: getattr(state, name) for name in COUNTERS},
@@ -91,6 +90,23 @@ def dump(state: IngestState) -> Any:
         outbox=cast(list[IngestEvent], list(state.outbox)),
     )
     return msgspec.to_builtins(saved, builtin_types=(bytes,))
+
+
+def _label_places(
+    state: IngestState, labelsets: list[tuple[str, Labels]], numbers: NDArray[np.int32]
+) -> I64:
+    """Numbers of label sets as places in the sorted list."""
+    held = np.array([state.labelsets[key].number for key in labelsets], np.int64)
+    places = np.argsort(held, kind="stable")
+    return places[np.searchsorted(held[places], numbers)]
+
+
+def _node_codes(state: IngestState, waiting: list[str], nodes: I64) -> I64:
+    """Node ids as they are, names without a node as -2 and less by their place."""
+    codes = {state.waiting[name].code: -2 - place for place, name in enumerate(waiting)}
+    for row in np.flatnonzero(nodes < 0).tolist():
+        nodes[row] = codes.get(nodes.item(row), nodes.item(row))
+    return nodes
 
 
 def load(body: Any, placements: int) -> IngestState:
