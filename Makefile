@@ -106,7 +106,7 @@ site = pathlib.Path(sysconfig.get_path("purelib"))
 launcher = pathlib.Path(sysconfig.get_path("scripts")) / "muster"
 launcher.write_text(
     f"#!{pathlib.Path.cwd()}/$(BIN)/python\n"
-    "import sys\n\nfrom muster.cli import main\n\nsys.exit(main())\n"
+    "import sys\n\nfrom muster.__main__ import main\n\nsys.exit(main())\n"
 )
 launcher.chmod(0o755)
 endef

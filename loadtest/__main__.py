@@ -16,6 +16,7 @@ from rich.table import Table
 
 from loadtest.cases import CASES
 
+WIDTH = 110
 app = typer.Typer(add_completion=False, help=__doc__)
 
 
@@ -44,7 +45,7 @@ def bench(
     if output == "json":
         print(json.dumps(rows, indent=2))
     else:
-        Console().print(_table(rows))
+        Console(width=WIDTH).print(_table(rows))
     if any(row["void"] for row in rows):
         raise typer.Exit(1)
 

@@ -98,7 +98,8 @@ def used(who: str, first: Bill, last: Bill, pods: int) -> Figures:
     """The figures of what was used between two bills."""
     own_us = 1e6 * (last.own_s - first.own_s) / pods
     servers_us = 1e6 * (last.servers_s - first.servers_s) / pods
-    others = (last.others_s - first.others_s) / (last.time_s - first.time_s)
+    # The kernel counts ticks by sample, so that a little less than nothing can come out.
+    others = max(0.0, (last.others_s - first.others_s) / (last.time_s - first.time_s))
     return [
         figure(who, "CPU of its own", own_us, "us/pod"),
         figure(who, "CPU of etcd and API server", servers_us, "us/pod"),

@@ -1,7 +1,20 @@
-"""`python -m muster`."""
+"""`python -m muster`, and what the `muster` command calls."""
 
 import sys
 
-from muster.cli import main
+from muster.faults import EXIT_INTERRUPTED
 
-sys.exit(main())
+
+def main() -> int:
+    """Run one command; returns the exit code. Ctrl-C may come while the modules load."""
+    try:
+        from muster.cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        print("muster: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

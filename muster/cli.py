@@ -25,9 +25,8 @@ from muster.cli_options import (
     ShardsOfMesh,
     Speed,
 )
-from muster.faults import EXIT_FAILURE, EXIT_USAGE, Fault, UsageFault
+from muster.faults import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, Fault, UsageFault
 
-EXIT_INTERRUPTED = 130
 OUTPUTS = ("text", "json")
 BUSES = ("sqlite", "memory")
 

@@ -2,6 +2,7 @@
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
 
 
 class Fault(Exception):

@@ -1,4 +1,4 @@
-"""The SQLite file behind the embedded bus and its snapshots: opening, locks, checks, run metadata.
+"""The SQLite file behind the embedded bus: opening, locks, checks, run metadata.
 
 It knows no journals. Every error of SQLite leaves here as one that names the file.
 """
@@ -141,10 +141,6 @@ class SqliteFile:
         self.execute(
             "CREATE TABLE journals(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL,"
             " first INTEGER NOT NULL DEFAULT 0)"
-        )
-        self.execute(
-            "CREATE TABLE snapshots(journal TEXT, position INTEGER, manifest BLOB NOT NULL,"
-            " body BLOB NOT NULL, PRIMARY KEY(journal, position))"
         )
         self.execute("COMMIT")
         self.execute("PRAGMA journal_mode=WAL")

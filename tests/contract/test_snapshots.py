@@ -1,30 +1,21 @@
 """The contract of snapshot stores, the same for every adapter."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.snapshot_memory import MemorySnapshots
-from shared.adapters.snapshot_sqlite import SqliteSnapshots
-from shared.adapters.sqlite_bus_file import SqliteFile
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta, SnapshotStore
 
 BODIES = [b"", b"x", bytes(range(256)) * 400]
 
 
-@pytest.fixture(params=["memory", "directory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SnapshotStore]:
-    match request.param:
-        case "memory":
-            yield MemorySnapshots()
-        case "directory":
-            yield DirectorySnapshots(tmp_path / "snapshots")
-        case _:
-            file = SqliteFile(tmp_path / "bus.db", exclusive=True)
-            yield SqliteSnapshots(file)
-            file.close()
+@pytest.fixture(params=["memory", "directory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> SnapshotStore:
+    if request.param == "memory":
+        return MemorySnapshots()
+    return DirectorySnapshots(tmp_path / "snapshots")
 
 
 def meta(position: int, body: bytes, journal: str = "placement/2") -> SnapshotMeta:

@@ -6,8 +6,6 @@ import pytest
 
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.snapshot_memory import MemorySnapshots
-from shared.adapters.snapshot_sqlite import SqliteSnapshots
-from shared.adapters.sqlite_bus_file import SqliteFile
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta
 
 BODY = bytes(range(200)) * 5
@@ -131,18 +129,3 @@ def test_a_torn_body_in_memory_is_bad():
     store.tear(JOURNAL, 10, 5)
     with pytest.raises(SnapshotBad, match="placement/2@10"):
         store.load(JOURNAL, 10)
-
-
-@pytest.mark.parametrize("column", ["body", "manifest"])
-def test_a_torn_row_in_sqlite_is_bad(tmp_path: Path, column: str):
-    file = SqliteFile(tmp_path / "bus.db", exclusive=True)
-    store = SqliteSnapshots(file)
-    store.save(meta(10), BODY)
-    store.save(meta(20), BODY)
-    file.execute(f"UPDATE snapshots SET {column}=substr({column},1,50) WHERE position=20")
-    with pytest.raises(SnapshotBad, match=r"bus\.db: snapshot placement/2@20"):
-        store.load(JOURNAL, 20)
-    assert store.load(JOURNAL, 10) == BODY
-    expected = [20, 10] if column == "body" else [10]
-    assert [found.position for found in store.list(JOURNAL)] == expected
-    file.close()
