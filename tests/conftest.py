@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from shared.adapters.worlds.settings import data_root
 from tests import tools
 from tests.simulation import coverage_files
 
@@ -30,3 +32,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def require_tool() -> Callable[..., None]:
     """``require_tool("kafka", "make servers", found=...)``; see tests/tools.py."""
     return tools.require_tool
+
+
+@pytest.fixture(scope="session")
+def data(require_tool: Callable[..., None]) -> Path:
+    """The folder of the real traces."""
+    root = data_root()
+    require_tool("traces", "export MUSTER_DATA=folder of the traces", found=root.is_dir())
+    return root

@@ -2,14 +2,12 @@
 
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from muster.summary import show
-from shared.adapters.worlds.settings import data_root
 from tests.e2e.console import ROOT, Ran, muster
 
 EXAMPLE = ROOT / "examples" / "manifests"
@@ -101,10 +99,8 @@ def test_a_run_that_cannot_end_in_time_fails_with_one_line(tmp_path):
 
 
 @pytest.fixture
-def openb(require_tool: Callable[..., None]) -> str:
-    root = data_root()
-    require_tool("traces", "export MUSTER_DATA=folder of the traces", found=root.is_dir())
-    return f"openb:{root / 'openb'}"
+def openb(data: Path) -> str:
+    return f"openb:{data / 'openb'}"
 
 
 def keep(tmp_path: Path) -> tuple[str, str, str, str]:

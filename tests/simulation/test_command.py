@@ -1,10 +1,15 @@
 """`muster simulate`: the seed comes first, any world will do, and the exit code tells."""
 
+import pytest
+
 from muster.simulation import command
 from muster.simulation.command import simulate_world
 from muster.simulation.run import Result
 from shared.adapters.worlds.settings import Choice, load_world
 from tests.simulation.planted import ROOT
+
+SEEDS_OF_A_TRACE = (1, 7)
+"""A timer that never stops and sums of GPUs that do not agree showed at this size only."""
 
 
 def test_the_seed_is_said_first_and_a_good_run_ends_with_zero():
@@ -26,3 +31,11 @@ def test_the_bundled_example_survives_a_seed_of_faults():
     world = load_world([str(ROOT / "examples" / "manifests")], Choice(False, None, None)).world
     lines: list[str] = []
     assert simulate_world(world, 5, say=lines.append) == 0, "\n".join(lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS_OF_A_TRACE)
+def test_the_main_job_survives_a_seed_of_faults(data, seed):
+    world = load_world([f"openb:{data / 'openb'}"], Choice(False, None, None)).world
+    lines: list[str] = []
+    assert simulate_world(world, seed, say=lines.append) == 0, "\n".join(lines)

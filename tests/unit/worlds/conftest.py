@@ -1,11 +1,8 @@
 """Small traces and manifests in a temporary folder, and the real traces where they are."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from shared.adapters.worlds.settings import data_root
 
 NODES = """sn,cpu_milli,memory_mib,gpu,model
 node-0,32000,1024,0,
@@ -46,14 +43,6 @@ def dlrm(tmp_path: Path) -> Path:
     """A folder with a tiny DLRM trace."""
     (tmp_path / "disaggregated_DLRM_trace.csv").write_text(DLRM)
     return tmp_path
-
-
-@pytest.fixture
-def data(require_tool: Callable[..., None]) -> Path:
-    """The folder of the real traces."""
-    root = data_root()
-    require_tool("traces", "export MUSTER_DATA=folder of the traces", found=root.is_dir())
-    return root
 
 
 def edited(path: Path, old: str, new: str) -> None:
