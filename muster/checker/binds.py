@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from muster.checker.journals import Journal, Problem, Step
 from shared.events.base import Event
 from shared.events.binding import BindFailed, BindsAsked, Bound, FencesAsked, ReadsAsked
-from shared.events.ingest import PodsAssigned, PodsGone
+from shared.events.ingest import NodesSet, PodsAssigned, PodsGone
 from shared.events.observed import BindAnswers
 from shared.events.permit import GangCommitted
 from shared.events.placement import Reserved
@@ -28,6 +28,7 @@ class Decision:
 
     node: int
     position: int
+    asked: bool = False
     out: bool = False
     maybe: bool = False
     done: bool = False
@@ -55,12 +56,17 @@ class Binds:
     settled: dict[int, list[Settled]] = field(default_factory=dict)
     facts: dict[int, int] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
+    names: dict[int, str] = field(default_factory=dict)
     effects: dict[int, tuple[str, dict[int, int]]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def blame(self, rule: str, position: int, text: str) -> None:
         """Note a violation."""
         self.problems.append((rule, f"binding/0 at {position}: {text}"))
+
+    def same_name(self, node: int, other: int) -> bool:
+        """Whether a bind to one node may land on the other: it names the node by its name."""
+        return node == other or self.names.get(node, "") == self.names.get(other)
 
 
 def replay(journal: Journal) -> Binds:
@@ -97,6 +103,9 @@ def _consume(books: Binds, event: Event, step: Step) -> None:
         case PodsAssigned():
             columns = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
             books.facts.update(columns)
+        case NodesSet():
+            for node, value in zip(unpack(event.ids).tolist(), event.nodes, strict=True):
+                books.names[node] = value.name
         case PodsGone():
             books.gone.update(unpack(event.ids).tolist())
         case _:
@@ -158,7 +167,7 @@ def _asked(books: Binds, event: BindsAsked, step: Step) -> None:
             books.blame(
                 "fence", step.position, f"pod {pod}: bind to {node} asked again after its fence"
             )
-        decision.out = True
+        decision.asked = decision.out = True
 
 
 def _settle(books: Binds, pod: int, node: int, outcome: str, step: Step) -> Decision | None:
@@ -185,7 +194,8 @@ def _bound(books: Binds, event: Bound, step: Step) -> None:
         decision = _settle(books, pod, node, "bound", step)
         if decision is None:
             continue
-        proofs = (decision.done, decision.read == node, books.facts.get(pod) == node)
+        fact = books.same_name(node, books.facts.get(pod, 0))
+        proofs = (decision.done, decision.read == node, fact)
         if not any(proofs):
             books.blame("definite", step.position, f"pod {pod}: bound to {node} without proof")
 
@@ -208,7 +218,11 @@ def _justified(books: Binds, decision: Decision, pod: int, reason: str) -> bool:
         case "gone":
             return decision.gone or pod in books.gone
         case "foreign":
-            return decision.read not in (0, decision.node) or fact not in (None, decision.node)
+            # A bind that was sent and landed is ours, whatever node has the name by then.
+            shown = [node for node in (decision.read, fact) if node]
+            if decision.asked:
+                return any(not books.same_name(decision.node, node) for node in shown)
+            return any(node != decision.node for node in shown)
         case "abandoned":
             return decision.fenced or not (decision.out or decision.maybe)
         case _:

@@ -21,6 +21,15 @@ class Nomination:
 
 
 @dataclass
+class OnTheWay:
+    """A pod decided for a node that is gone: its bind may land on the next one of that name."""
+
+    node: int
+    name: str
+    spec: PodSpec
+
+
+@dataclass
 class Ledger:
     """One shard's books at some point of its journal."""
 
@@ -30,12 +39,15 @@ class Ledger:
     loads: dict[int, Load] = field(default_factory=dict)
     place: dict[int, int] = field(default_factory=dict)
     facts: set[int] = field(default_factory=set)
+    failed: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
+    on_the_way: dict[int, OnTheWay] = field(default_factory=dict)
     holds: dict[tuple[int, int], set[int]] = field(default_factory=dict)
     nominations: dict[int, Nomination] = field(default_factory=dict)
     covered: dict[int, set[int]] = field(default_factory=dict)
     asks: dict[int, DryRunAsked] = field(default_factory=dict)
     digest: ShardDigest | None = None
+    remade: int = 0
     problems: list[Problem] = field(default_factory=list)
 
     def blame(self, rule: str, position: int, text: str) -> None:
@@ -56,8 +68,39 @@ class Ledger:
         """Give a pod's charge back, if there is one."""
         node = self.place.pop(pod, None)
         self.facts.discard(pod)
+        self.failed.discard(pod)
         if node is not None:
             self.loads[node].drop(pod)
+
+    def node_came(self, node: int, value: Node) -> None:
+        """A node is there, or has changed. `remade` counts those with binds to older ones open."""
+        if node not in self.nodes:
+            self.remade += any(late.name == value.name for late in self.on_the_way.values())
+        self.nodes[node] = value
+        self.loads.setdefault(node, Load())
+
+    def node_gone(self, node: int) -> None:
+        """Give back what a node carries. What was decided and is not known to have failed may
+        still be bound to its name.
+        """
+        where = self.nodes.pop(node, None)
+        for pod, spec in sorted(self.loads.get(node, Load()).pods.items()):
+            if where is not None and pod not in self.facts and pod not in self.failed:
+                self.on_the_way[pod] = OnTheWay(node, where.name, spec)
+            self.take(pod)
+
+    def never_sent(self, pods: Iterable[int]) -> None:
+        """Members of an attempt that ended without them."""
+        for pod in pods:
+            self.on_the_way.pop(pod, None)
+
+    def bind_failed(self, pod: int, node: int) -> None:
+        """No bind of this pod to this node lands any more."""
+        late = self.on_the_way.get(pod)
+        if late is not None and late.node == node:
+            del self.on_the_way[pod]
+        if self.place.get(pod) == node and pod not in self.facts:
+            self.failed.add(pod)
 
     def release(self, pods: Iterable[int]) -> None:
         """Give back charges that no fact supports."""

@@ -9,7 +9,6 @@ from shared.events.ingest import (
     BudgetSet,
     GangGone,
     GangSet,
-    NodesGone,
     NodesSet,
     PodsAssigned,
     PodsGone,
@@ -35,7 +34,6 @@ class Facts:
     nodes: dict[int, Node] = field(default_factory=dict)
     shard_of: dict[int, int] = field(default_factory=dict)
     node_id: dict[str, int] = field(default_factory=dict)
-    live_nodes: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
     assigned: dict[int, int] = field(default_factory=dict)
     gone_gangs: set[int] = field(default_factory=set)
@@ -97,9 +95,6 @@ def _learn_more(facts: Facts, event: Event) -> None:
                 facts.nodes[node] = value
                 facts.node_id[value.uid] = node
                 facts.shard_of[node] = event.shard
-                facts.live_nodes.add(node)
-        case NodesGone():
-            facts.live_nodes.difference_update(unpack(event.ids).tolist())
         case GangSet():
             facts.gangs[event.gang] = event
             facts.gone_gangs.discard(event.gang)

@@ -53,16 +53,24 @@ def _consume(ledger: Ledger, source: str, event: Event, step: Step) -> None:
         _world(ledger, event)
         return
     match event:
-        case BindFailed(reason="gone"):
-            # The cluster said so: what the world journal still tells of the pod is older.
+        case BindFailed():
             pairs = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
-            ours = [pod for pod, node in pairs if ledger.place.get(pod) == node]
-            _world(ledger, PodsGone(pack(ours)))
+            ours = []
+            for pod, node in pairs:
+                ledger.bind_failed(pod, node)
+                if ledger.place.get(pod) == node:
+                    ours.append(pod)
+            if event.reason == "gone":
+                # The cluster said so: what the world journal still tells of the pod is older.
+                _world(ledger, PodsGone(pack(ours)))
         case GangReleased() | GangTimedOut():
-            ledger.release(ledger.holds.pop((event.gang, event.attempt), set()))
+            held = ledger.holds.pop((event.gang, event.attempt), set())
+            ledger.never_sent(held)
+            ledger.release(held)
         case GangCommitted():
             committed = set(unpack(event.ids).tolist())
             held = ledger.holds.pop((event.gang, event.attempt), set())
+            ledger.never_sent(held - committed)
             ledger.release(held - committed)
         case NominationCleared():
             found = ledger.nominations.get(event.pod)
@@ -80,13 +88,10 @@ def _world(ledger: Ledger, event: Event) -> None:
             ledger.specs[event.sig] = event.spec
         case NodesSet():
             for node, value in zip(unpack(event.ids).tolist(), event.nodes, strict=True):
-                ledger.nodes[node] = value
-                ledger.loads.setdefault(node, Load())
+                ledger.node_came(node, value)
         case NodesGone():
             for node in unpack(event.ids).tolist():
-                ledger.nodes.pop(node, None)
-                for pod in sorted(ledger.loads.get(node, Load()).pods):
-                    ledger.take(pod)
+                ledger.node_gone(node)
         case PodsAssigned():
             columns = zip(
                 unpack(event.ids).tolist(),
@@ -95,6 +100,7 @@ def _world(ledger: Ledger, event: Event) -> None:
                 strict=True,
             )
             for pod, sig, node in columns:
+                ledger.on_the_way.pop(pod, None)
                 if pod not in ledger.gone:
                     ledger.put(pod, ledger.specs[sig], node)
                     ledger.facts.add(pod)
@@ -102,6 +108,7 @@ def _world(ledger: Ledger, event: Event) -> None:
         case PodsGone():
             for pod in unpack(event.ids).tolist():
                 ledger.gone.add(pod)
+                ledger.on_the_way.pop(pod, None)
                 ledger.take(pod)
                 ledger.nominations.pop(pod, None)
         case BudgetCovers():
@@ -173,6 +180,7 @@ def _check_room(
         rule = "no-over-commit" if full_for(spec, where, load) else "hard-constraints"
         ledger.blame(rule, step.position, f"pod {pod} on node {node} ({where.name}): {reason}")
         return
+    _check_on_the_way(ledger, step, pod, spec, node)
     nominees = [
         one
         for one in ledger.nominations.values()
@@ -180,6 +188,20 @@ def _check_room(
     ]
     if nominees:
         _check_nominated(ledger, step, pod, spec, node, mask, nominees)
+
+
+def _check_on_the_way(ledger: Ledger, step: Step, pod: int, spec: PodSpec, node: int) -> None:
+    """The pod leaves room for those that may still be bound to an older node of this name."""
+    where, load = ledger.nodes[node], ledger.loads.get(node, Load())
+    late = [one for one, to in ledger.on_the_way.items() if to.name == where.name and one != pod]
+    if not late:
+        return
+    for one in late:
+        load = load.plus(one, ledger.on_the_way[one].spec)
+    reason = why_not(spec, where, load)
+    if reason is not None:
+        text = f"pod {pod} over-fills node {node} ({where.name}) if binds to its name land, of pods"
+        ledger.blame("no-over-commit", step.position, f"{text} {sorted(late)}: {reason}")
 
 
 def _check_nominated(
@@ -241,6 +263,10 @@ def at_rest(ledger: Ledger) -> None:
     for pod, node in sorted(ledger.place.items()):
         if pod not in ledger.facts:
             ledger.blame("conservation", -1, f"pod {pod} still reserved on node {node}")
+    names = {where.name for where in ledger.nodes.values()}
+    for pod, late in sorted(ledger.on_the_way.items()):
+        if late.name in names:
+            ledger.blame("conservation", -1, f"pod {pod}: bind to {late.name} never settled")
     for (gang, attempt), pods in sorted(ledger.holds.items()):
         left = sorted(pods & set(ledger.place) - ledger.facts)
         if left:

@@ -38,9 +38,6 @@ def _outcomes(
         truth = history.pods[uid]
         if not settled:
             yield ("decision-for-bind", f"pod {pod} ({uid}) bound to {node} without a decision")
-        elif settled[-1].outcome == "foreign" and settled[-1].node not in facts.live_nodes:
-            # The node is gone, and with it its name: what is on it counts as somewhere else.
-            continue
         elif settled[-1].outcome != "bound" and not truth.deleted:
             yield (
                 "outcome-is-true",

@@ -7,7 +7,7 @@ from muster.checker.check import Report
 from muster.checker.journals import Journal
 from muster.simulation.bus import FAILURES
 from muster.simulation.network import Way
-from muster.simulation.scenario import MUTATIONS, NOT_APPLICABLE, PAIRS, SERVICES
+from muster.simulation.scenario import MUTATIONS, NOT_APPLICABLE, PAIRS, REMADE, SERVICES
 from shared.events.base import Event
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.placement import Nominated, NominationLost, NominationStale
@@ -43,6 +43,7 @@ FAULTS = (
     "torn-snapshot",
     "shard-killed-in-hold",
     *dict.fromkeys(MUTATIONS),
+    REMADE,
 )
 EVENTS = (
     "void-record-skipped",
@@ -57,6 +58,8 @@ EVENTS = (
     *(f"unknown-bind-{outcome}" for outcome in _OUTCOMES),
     "foreign-bind-absorbed",
     "late-post-after-re-placement",
+    "bind-landed-on-remade-node",
+    "node-remade-with-binds-on-the-way",
 )
 
 
@@ -94,6 +97,8 @@ def of_report(report: Report) -> Counter[str]:
                 seen[f"unknown-bind-{one.outcome}"] += 1
             if one.outcome == "foreign":
                 seen["foreign-bind-absorbed"] += 1
+    for shard in report.shards:
+        seen["node-remade-with-binds-on-the-way"] += shard.remade
     for (gang, attempt), how in report.gangs.ended.items():
         if how != "committed" and report.gangs.held.get((gang, attempt)):
             seen[f"gang-{how.replace(' ', '-')}-with-holds"] += 1

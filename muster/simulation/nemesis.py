@@ -2,11 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 
+from muster.checker.history import Post
 from muster.checker.journals import decode_events
 from muster.simulation.mesh import SimMesh
 from muster.simulation.network import Way
@@ -42,6 +44,7 @@ class Nemesis:
         self.healed = False
         self.owed: list[Crash] = list(mesh.scenario.crashes)
         self.nodes_made = 100
+        self.to_remake = 0
         self._loop = asyncio.get_running_loop()
         if mesh.scenario.hunts_holds:
             mesh.log.on_landed = self._landed
@@ -74,6 +77,7 @@ class Nemesis:
         self.healed = True
         self.mesh.log.faults.heal()
         self.mesh.wire.faults.heal()
+        self.mesh.wire.on_sent = None
         for process in self.mesh.processes.values():
             process.armed = None
         for crash in self.owed:
@@ -204,6 +208,7 @@ class Nemesis:
             "ungate": self._ungate,
             "budget": self._budget,
             "gang-version": self._gang_version,
+            "node-remade": self._remake_node,
             "history-compacted": self._compact,
             "watches-broken": self._break_watches,
         }
@@ -272,6 +277,28 @@ class Nemesis:
         found = [uid for uid, node in self.cluster.nodes.items() if node.name in wanted]
         self.cluster.remove_node(self.rng.choice(found or list(self.cluster.nodes)))
         return True
+
+    def _remake_node(self) -> bool:
+        """When the next binds leave: one of their nodes is then made again before they arrive."""
+        self.to_remake += 1
+        self.mesh.wire.on_sent = self._sent
+        return False
+
+    def _sent(self, posts: Sequence[Post]) -> None:
+        wire, names = self.mesh.wire, {post.node for post in posts}
+        found = [uid for uid, node in self.cluster.nodes.items() if node.name in names]
+        if not found:
+            return
+        # The fullest one, for that is where the ones on their way matter.
+        pods = Counter(pod.node for pod in self.cluster.pods.values())
+        uid = max(found, key=lambda uid: pods[self.cluster.nodes[uid].name])
+        wire.remade_s[self.cluster.nodes[uid].name] = self._loop.time()
+        self.nodes_made += 1
+        self.cluster.remake_node(uid, f"{uid}-{self.nodes_made}")
+        self.mesh.seen["node-remade"] += 1
+        self.to_remake -= 1
+        if not self.to_remake:
+            wire.on_sent = None
 
     def _add_node(self) -> bool:
         self.nodes_made += 1

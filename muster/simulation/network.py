@@ -63,6 +63,8 @@ class Wire:
     target: dict[str, str] = field(default_factory=dict)
     listed: dict[str, Watched] = field(default_factory=dict)
     hunted: set[str] = field(default_factory=set)
+    on_sent: Callable[[Sequence[Post]], None] | None = None
+    remade_s: dict[str, float] = field(default_factory=dict)
     flights: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def way(self, uid: str = "") -> Way:
@@ -163,6 +165,8 @@ class SimNetwork:
             for r in requests
         ]
         wire.posts.extend(posts)
+        if wire.on_sent is not None:
+            wire.on_sent(posts)
         for request, post in zip(requests, posts, strict=True):
             wire.target[request.uid] = request.node
             if post.way == Way.LATE:
@@ -203,6 +207,8 @@ class SimNetwork:
         answers = await wire.cluster.bind([request for request, _post in pairs])
         for (request, post), answer in zip(pairs, answers, strict=True):
             post.landed_s, post.answer = self._loop.time(), answer.answer
+            if answer.answer is Answer.DONE and wire.remade_s.get(post.node, -1.0) >= post.sent_s:
+                wire.seen["bind-landed-on-remade-node"] += 1
             if post.way == Way.LATE:
                 wire.seen["late-post"] += 1
                 if wire.target[request.uid] != request.node:

@@ -111,6 +111,11 @@ MUTATIONS = (
 )
 
 
+REMADE = "node-remade"
+"""Drawn from a stream of its own, at most so many times."""
+REMADE_MAX = 3
+
+
 @dataclass(frozen=True)
 class Scenario:
     """One run, completely."""
@@ -181,7 +186,7 @@ def make_scenario(seed: int, world: World | None = None, placements: int = PLACE
             Jump(rng.uniform(1, HEAL_S), rng.choice(names), rng.choice((-9_000, 5_000, 60_000)))
             for _ in range(rng.randint(0, 2))
         ),
-        mutations=_mutations(rng, pairs),
+        mutations=_mutations(rng, pairs) + _remakes(random.Random(f"{seed}/remade")),
         tears=tuple((rng.uniform(8, HEAL_S - 1), rng.choice(names)) for _ in range(2)),
         hunts_holds=rng.random() < 0.5,
         reset_s=rng.uniform(9, 14) if seed % 10 == 7 else None,
@@ -241,6 +246,11 @@ def _mutations(rng: random.Random, pairs: list[tuple[str, CrashPoint]]) -> tuple
     if _lists_doubted(pairs):
         drawn += [Mutation(rng.uniform(10, HEAL_S - 2), "history-compacted") for _ in range(4)]
     return tuple(sorted(drawn, key=lambda mutation: mutation.at_s))
+
+
+def _remakes(rng: random.Random) -> tuple[Mutation, ...]:
+    count = max(0, rng.randint(-REMADE_MAX, REMADE_MAX))
+    return tuple(Mutation(rng.uniform(2, HEAL_S - 1), REMADE) for _ in range(count))
 
 
 def _network_faults(rng: random.Random, pairs: list[tuple[str, CrashPoint]]) -> NetworkFaults:

@@ -189,8 +189,8 @@ class BindingShell:
             state = self._state()
             nodes = pack(
                 [
-                    _node_id(state, read.node, target)
-                    for read, target in zip(reads, targets, strict=True)
+                    node_shown(state, pod, read.node, target)
+                    for pod, read, target in zip(pods.tolist(), reads, targets, strict=True)
                 ]
             )
         self._offer(BindAnswers(effect_id, pack(pods), codes, revisions, nodes))
@@ -256,9 +256,12 @@ def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:
     return _refs(state, np.array([row], np.int64))[0]
 
 
-def _node_id(state: BindingState, name: str, target: int) -> int:
+def node_shown(state: BindingState, pod: int, name: str, target: int) -> int:
+    """The node that an answer shows, which is the target under whatever number if its name is the
+    one that the bind was sent to.
+    """
     if not name:
         return UNASSIGNED
-    if state.node_names.get(target) == name:
+    if name in (state.node_names.get(target), state.lost_names.get(pod)):
         return target
     return state.node_ids.get(name, OTHER)

@@ -196,6 +196,13 @@ class SimCluster:
             if pod.node == node.name:
                 self._after(self.config.pod_gc_ms, "delete", pod.uid)
 
+    def remake_node(self, uid: str, new_uid: str) -> None:
+        """The node is deleted and made again under its name before anybody collects its pods."""
+        node = self.nodes.pop(uid)
+        self._happens("node-gone", uid, node.name)
+        self._publish(NodesDeletedSeen(uid))
+        self.set_node(msgspec.structs.replace(node, uid=new_uid))
+
     def set_gangs(self, gangs: Sequence[Gang]) -> None:
         """Add or change pod groups."""
         for gang in gangs:

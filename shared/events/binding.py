@@ -35,7 +35,9 @@ class EvictionsAsked(Event, frozen=True, gc=False):
 
 
 class Bound(Event, frozen=True, gc=False):
-    """Definitely on the node we chose."""
+    """Definitely on the node we chose, or on one that was made again under its name: a bind names
+    its node by name, so only the fact tells which.
+    """
 
     ids: bytes
     nodes: bytes
@@ -47,7 +49,8 @@ class Bound(Event, frozen=True, gc=False):
 class BindFailed(Event, frozen=True, gc=False):
     """Definitely not on the node we chose, and no bind of ours can land any more.
 
-    `reason`: gone, foreign (it has another node), or abandoned (fenced; may be tried elsewhere).
+    `reason`: gone, foreign (it has a node of another name, or had one before ours was sent), or
+    abandoned (fenced; may be tried elsewhere).
     `nodes` are the nodes that failed, parallel to `ids`: a shard that has placed the pod anew
     before this arrives must not give the new reservation back.
     """

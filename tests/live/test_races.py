@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from shared.testing.etcd_history import EtcdHistory
+from shared.testing.kube_api import KubeApi
 from shared.testing.kube_credentials import ADMIN
 from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_proxy import Fault, Kind
@@ -90,6 +91,13 @@ def is_held(fault: Fault) -> bool:
     return fault.times == 0
 
 
+def is_full_for(api: KubeApi, name: str) -> bool:
+    """Whether the pod waits because the node is full, or has a node all the same."""
+    found = api.get(f"{PODS}/{name}").ok()
+    messages = [one.get("message", "") for one in found["status"].get("conditions", ())]
+    return "Insufficient cpu" in " ".join(messages) or bool(found["spec"].get("nodeName"))
+
+
 def kinds_told(folder: Path) -> list[str]:
     """What the last records of the world journal say."""
     world = journals.of_file(folder / "run" / "journals.db")["ingest/0"]
@@ -142,6 +150,41 @@ def test_a_node_that_shrinks_before_the_bind(
     until("it waits", lambda: "conditions" in api.get(f"{PODS}/small").ok()["status"])
     verdict = case.check(folder / "run")
     assert [(race.pod, race.resources) for race in verdict.races] == [("default/large", ("cpu",))]
+
+
+@pytest.mark.parametrize("lands", [True, False], ids=["lands", "fenced"])
+def test_a_node_that_is_made_again_before_the_bind(
+    servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path, lands: bool
+):
+    """The bind on its way names the node by name alone, so it may land on the new one. Nobody else
+    is sent there before that is settled: by the pod's fact, or because its fence was first.
+    """
+    api, fault = servers.api, held(proxy, "early")
+    api.create(PODS, pod("early", cpu="2")).ok()
+    until("the bind is on its way", lambda: is_held(fault))
+    fence = proxy.add(
+        Fault(kind=Kind.HOLD, method="PATCH", path="/early/status$", body=b"was given up")
+    )
+    api.request("DELETE", f"{NODES}/node-a").ok()
+    create_nodes(api, ["node-a"], cpu=2)
+    until("it is fenced", lambda: is_held(fence))
+    api.create(PODS, pod("next", cpu="2")).ok()
+    until("it waits", lambda: "conditions" in api.get(f"{PODS}/next").ok()["status"])
+    if lands:
+        proxy.over(fault)
+        until("it landed", lambda: nodes_of(api)["early"] == "node-a")
+        proxy.over(fence)
+        until("the next one is told", lambda: is_full_for(api, "next"))
+    else:
+        proxy.over(fence)
+        until("somebody has the room", lambda: sorted(nodes_of(api).values()) == ["", "node-a"])
+        proxy.over(fault)
+        until("the bind arrives", lambda: posts_of(case, "early") != [])
+        assert posts_of(case, "early")[-1].code == 409
+        loser = next(name for name, where in nodes_of(api).items() if not where)
+        until("the other one is told", lambda: is_full_for(api, loser))
+    verdict = case.check(folder / "run")
+    assert (verdict.bound, verdict.waiting, verdict.races) == (1, 1, [])
 
 
 def test_a_pod_that_goes_before_the_bind_gives_its_room_back(

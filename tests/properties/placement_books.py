@@ -37,7 +37,7 @@ def make_spec(rng: random.Random) -> PodSpec:
     )
 
 
-def make_node(rng: random.Random, number: int) -> Node:
+def make_node(rng: random.Random, number: int, name: str = "") -> Node:
     allocatable = (
         (CPU, rng.choice([2_000, 4_000, 8_000])),
         (MEMORY, rng.choice([4, 8, 16])),
@@ -45,7 +45,7 @@ def make_node(rng: random.Random, number: int) -> Node:
     )
     return Node(
         uid=f"uid-{number}",
-        name=f"node-{number}",
+        name=name or f"node-{number}",
         allocatable=allocatable,
         labels={"zone": rng.choice("ab")},
         taints=(Taint("t"),) if rng.random() < 0.2 else (),
@@ -69,6 +69,8 @@ class Books:
         self.open: set[int] = set()  # dispatched, not answered
         self.on: dict[int, tuple[int, str]] = {}  # pod -> (node, kind)
         self.holds: dict[tuple[int, int], list[int]] = {}
+        # Decided for nodes that went, without a fact: pod -> (node, its name).
+        self.unsettled: dict[int, tuple[int, str]] = {}
         self.found: list[tuple[int, int, int, int, bytes]] = []
         self.asks: dict[int, int] = {}
         self.masks: dict[int, int] = {}  # devices of own pods
@@ -103,6 +105,8 @@ class Books:
     def charge(self, pod: int, sig: int, node: int, kind: str, mask: int) -> None:
         assert pod not in self.on, f"{pod} has a place already: {self.on.get(pod)}"
         spec, target = self.specs[sig], self.nodes[node]
+        late = [p for p, (_, name) in self.unsettled.items() if name == target.name]
+        assert not late, f"{pod} on node {node}, to whose name {late} may still be bound"
         others = [self.specs[self.pods[p]] for p, (at, _) in self.on.items() if at == node]
         for name, amount in target.allocatable:
             asked = 1 if name == PODS else spec.request(name)

@@ -108,6 +108,12 @@ class Driver(Books):
             self.maybe_reload()
         self.run()
         self.core.check(self.state)
+        while self.unsettled:
+            self.settle()
+        assert not self.state.unsettled
+        assert sorted(self.state.nodes) == sorted(self.nodes), "a node is withheld for ever"
+        self.run()
+        self.core.check(self.state)
         return self
 
     # --------------------------------------------------------------------------- inputs
@@ -118,6 +124,8 @@ class Driver(Books):
             ("add_node", 2, self.add_node),
             ("change_node", 2, self.change_node),
             ("drop_node", 1, self.drop_node),
+            ("remake_node", 2, self.remake_node),
+            ("settle", 3, self.settle),
             ("define", 2, self.define),
             ("define_late", 1, self.define_late),
             ("retire", 1, self.retire),
@@ -198,16 +206,56 @@ class Driver(Books):
     def change_node(self) -> None:
         if self.nodes:
             number = self.rng.choice(sorted(self.nodes))
-            self.nodes[number] = make_node(self.rng, number)
+            self.nodes[number] = make_node(self.rng, number, self.nodes[number].name)
             self.evolve(NodesSet(0, pack([number]), (self.nodes[number],)))
 
     def drop_node(self) -> None:
         if len(self.nodes) > 2:
-            number = self.rng.choice(sorted(self.nodes))
-            del self.nodes[number]
-            for pod in [p for p, (at, _) in self.on.items() if at == number]:
-                del self.on[pod]
-            self.evolve(NodesGone(0, pack([number])))
+            self.drop(self.rng.choice(sorted(self.nodes)))
+
+    def drop(self, number: int) -> str:
+        name = self.nodes.pop(number).name
+        for pod, kind in [(p, kind) for p, (at, kind) in self.on.items() if at == number]:
+            del self.on[pod]
+            if kind in ("reserved", "held", "bound"):
+                self.unsettled[pod] = (number, name)
+        self.evolve(NodesGone(0, pack([number])))
+        return name
+
+    def remake_node(self) -> None:
+        """Mostly one that carries something, and mostly at once."""
+        carry = sorted({at for at, kind in self.on.values() if kind != "assigned"})
+        chosen = carry if carry and self.rng.random() < 0.8 else sorted(self.nodes)
+        chosen = [number for number in chosen if number in self.nodes]
+        if chosen:
+            name = self.drop(self.rng.choice(chosen))
+            if self.rng.random() < 0.3:
+                self.run()
+            number = self.number("node")
+            self.nodes[number] = make_node(self.rng, number, name)
+            self.evolve(NodesSet(0, pack([number]), (self.nodes[number],)))
+
+    def settle(self) -> None:
+        """The end of some bind to a node that went."""
+        if not self.unsettled:
+            return
+        pod = self.rng.choice(sorted(self.unsettled))
+        at, name = self.unsettled.pop(pod)
+        same = [number for number, node in sorted(self.nodes.items()) if node.name == name]
+        how = self.rng.choice(["abandoned", "foreign", "gone", "deleted", "elsewhere", "landed"])
+        held = any(pod in pods for pods in self.holds.values())
+        if how in ("abandoned", "foreign") or held:
+            self.evolve(BindFailed(pack([pod]), "abandoned" if held else how, pack([at])))
+        elif how == "gone" and pod not in self.on:
+            self.evolve(BindFailed(pack([pod]), how, pack([at])))
+        elif how == "landed" and same:
+            self.evolve(Bound(pack([pod]), pack([at])))
+            self.assign([(pod, self.pods[pod], same[0])])
+        elif how == "elsewhere" and pod not in self.on:
+            sigs = pack([self.pods[pod]])
+            self.evolve(PodsAssigned(1, pack([pod]), sigs, pack([99_999])))
+        else:
+            self.forget([pod])
 
     def assign(self, triples: list[tuple[int, int, int]]) -> None:
         if triples:
@@ -215,6 +263,7 @@ class Driver(Books):
             for pod, _sig, node in triples:
                 self.on[pod] = (node, "assigned")
                 self.open.discard(pod)
+                self.unsettled.pop(pod, None)
             self.evolve(PodsAssigned(0, ids, sigs, nodes))
 
     def confirm(self) -> None:
@@ -244,8 +293,11 @@ class Driver(Books):
             self.assign([(pod, sig, number) for pod in self.new_pods(sig, 1)])
 
     def gone(self) -> None:
-        pods = self.some(sorted(self.pods), 4)
+        self.forget(self.some(sorted(self.pods), 4))
+
+    def forget(self, pods: list[int]) -> None:
         for pod in pods:
+            self.unsettled.pop(pod, None)
             del self.pods[pod]
             self.on.pop(pod, None)
             self.open.discard(pod)
@@ -293,15 +345,21 @@ class Driver(Books):
     def commit(self) -> None:
         if self.holds:
             key = self.rng.choice(sorted(self.holds))
-            held = [p for p in self.holds.pop(key) if self.on.get(p, (0, ""))[1] == "held"]
+            members = self.holds.pop(key)
+            held = [p for p in members if self.on.get(p, (0, ""))[1] == "held"]
             kept = held[: max(1, len(held) - self.rng.randint(0, 1))]
+            lost = [p for p in members if p in self.unsettled and p not in self.on]
+            sent = self.some(lost)
+            for pod in lost:
+                if pod not in sent:
+                    del self.unsettled[pod]
             for pod in held:
                 if pod in kept:
                     self.on[pod] = (self.on[pod][0], "reserved")
                 else:
                     del self.on[pod]
-            nodes = [self.on[pod][0] for pod in kept]
-            self.evolve(GangCommitted(*key, pack(kept), pack(nodes)))
+            nodes = [self.on[pod][0] for pod in kept] + [self.unsettled[pod][0] for pod in sent]
+            self.evolve(GangCommitted(*key, pack([*kept, *sent]), pack(nodes)))
 
     def release(self) -> None:
         if self.holds:
@@ -309,6 +367,8 @@ class Driver(Books):
             for pod in self.holds.pop(key):
                 if self.on.get(pod, (0, ""))[1] == "held":
                     del self.on[pod]
+                else:
+                    self.unsettled.pop(pod, None)
             late = self.rng.random() < 0.5
             self.evolve(GangTimedOut(*key) if late else GangReleased(*key, (), 0))
 

@@ -1,4 +1,5 @@
-"""Binding against a cluster that loses, delays and doubles requests, under owners that come and go.
+"""Binding against a cluster that loses, delays and doubles requests, under owners that come and go
+and nodes that are made again under their names.
 
 The cluster here is a few lines of its own: create-once binds with uid and revision preconditions,
 and a wire on which every request, answer and echo lies until it is delivered, in any order.
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.binding.core import BindingCore, binds
+from services.binding.service import node_shown
 from shared.events import binding as own
 from shared.events import observed
 from shared.events.base import Configured, Event
@@ -24,7 +26,7 @@ PODS, NODES = 6, 4
 
 
 class Cluster:
-    """Pods by id: node (0 none) and revision."""
+    """Pods by id: number of the node's name (0 none) and revision."""
 
     def __init__(self) -> None:
         self.revision = PODS
@@ -61,6 +63,11 @@ class Run:
         self.started = 0
         self.now_ms = 0
         self.nodes = set(range(1, NODES + 1))
+        # Nodes have ids, of which each has a name of its own until it is made again.
+        self.id_of = {name: name for name in self.nodes}
+        self.name_of = dict(self.id_of)
+        self.nameless: list[tuple[int, int]] = []
+        self.landed: dict[int, int] = {}  # by binds of ours
         self.target: dict[int, int] = {}
         self.outcomes: dict[int, int] = {}
         self.given: dict[int, int] = {}
@@ -99,15 +106,17 @@ class Run:
             assert self.target.pop(pod) == node
             self.outcomes[pod] = self.outcomes.get(pod, 0) + 1
             shown = self.cluster.pods.get(pod)
+            name = self.name_of[node]
             if isinstance(event, own.Bound):
-                assert shown is None or shown[0] == node
+                assert shown is None or shown[0] == name
             elif event.reason == "gone":
                 assert shown is None
             elif event.reason == "foreign":
-                assert shown is None or shown[0] not in (0, node)
+                assert shown is None or shown[0] not in (0, name)
             else:
+                # Somebody else may have bound it by now.
                 assert event.reason == "abandoned"
-                assert shown is None or shown[0] == 0
+                assert pod not in self.landed
                 self.no_post_can_land(pod)
 
     def no_post_can_land(self, pod: int) -> None:
@@ -137,22 +146,47 @@ class Run:
 
     def carry_out(self, event: Any, pod: int, node: int, revision: int) -> tuple[Answer, int, int]:
         if isinstance(event, own.BindsAsked):
-            answer, new = self.cluster.bind(pod, node, revision)
+            answer, new = self.cluster.bind(pod, self.name_of[node], revision)
             if answer is Answer.DONE:
-                self.inbox.append(PodsAssigned(0, pack([pod]), pack([1]), pack([node])))
+                self.landed[pod] = node
+                self.show(pod, self.name_of[node])
             return answer, new, -1
         if isinstance(event, own.FencesAsked):
             self.cluster.touch(pod)
         if pod not in self.cluster.pods:
             return Answer.GONE, 0, -1
         shown, new = self.cluster.pods[pod]
-        return Answer.DONE, new, shown or -1
+        name = f"node-{shown}" if shown else ""
+        return Answer.DONE, new, node_shown(self.steps.state, pod, name, self.target.get(pod, 0))
+
+    def show(self, pod: int, name: int) -> None:
+        """The fact, as soon as there is a node of that name."""
+        if name in self.nodes:
+            node = self.id_of[name]
+            self.inbox.append(PodsAssigned(0, pack([pod]), pack([1]), pack([node])))
+        else:
+            self.nameless.append((pod, name))
+
+    def remake(self, name: int) -> None:
+        """The node goes; another comes under its name when it is the name's turn again."""
+        if name in self.nodes:
+            self.nodes.discard(name)
+            self.turn(NodesGone(0, pack([self.id_of[name]])))
+        else:
+            node = len(self.name_of) + 1
+            self.id_of[name], self.name_of[node] = node, name
+            self.nodes.add(name)
+            self.turn(NodesSet(0, pack([node]), (Node(uid=f"n{node}", name=f"node-{name}"),)))
+            waiting, self.nameless = self.nameless, []
+            for pod, where in waiting:
+                self.show(pod, where)
 
     def reserve(self, pods: list[int], node: int) -> None:
         """A shard decides, as it may only when no earlier decision is open."""
         free = [pod for pod in pods if self.is_free(pod)]
         if not free or node not in self.nodes:
             return
+        node = self.id_of[node]
         for pod in free:
             self.target[pod] = node
             self.given[pod] = self.given.get(pod, 0) + 1
@@ -168,7 +202,7 @@ class Run:
         if pod in self.cluster.pods:
             answer, _new = self.cluster.bind(pod, node, self.cluster.pods[pod][1])
             if answer is Answer.DONE:
-                self.inbox.append(PodsAssigned(0, pack([pod]), pack([1]), pack([node])))
+                self.show(pod, node)
 
     def delete(self, pod: int) -> None:
         if self.cluster.pods.pop(pod, None) is not None:
@@ -188,9 +222,10 @@ class Run:
             self.turn()
         elif kind == 8:
             self.foreign(pod, node) if second % 2 else self.delete(pod)
-        elif kind == 9 and node in self.nodes and len(self.nodes) > 1:
-            self.nodes.discard(node)
-            self.turn(NodesGone(0, pack([node])))
+        elif kind == 9 and (node not in self.nodes or len(self.nodes) > 1):
+            self.remake(node)
+            if first % 2:
+                self.remake(node)
         elif kind == 10:
             self.steps.reload()
             self.turn(Configured({}))

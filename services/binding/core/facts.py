@@ -5,7 +5,7 @@ import numpy as np
 from services.binding.core import binds
 from services.binding.core.binds import raise_revision, recheck
 from services.binding.core.evictions import victims_gone
-from services.binding.core.rows import move, settle_rows
+from services.binding.core.rows import is_where_sent, move, settle_rows
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
 from services.binding.core.table import FACT, MAYBE, NAMED, NEEDED
 from services.binding.transitions import UNSENT, Phase
@@ -103,7 +103,7 @@ def _assigned_open(
 def _assigned_one(state: BindingState, row: int, node: int) -> None:
     table = state.table
     if table.phases.item(row) != Phase.IDLE:
-        move(state, row, "fact_ours" if table.nodes.item(row) == node else "fact_other")
+        move(state, row, "fact_ours" if is_where_sent(state, row, node) else "fact_other")
     table.nodes[row] = node
     flags = table.flags.item(row)
     table.flags[row] = flags | FACT
@@ -148,8 +148,9 @@ def nodes_gone(state: BindingState, event: NodesGone) -> None:
     ids = unpack(event.ids)
     ids = ids[ids <= state.last_node]
     state.node_marks[ids] = NODE_GONE
+    names: dict[int, str] = {}
     for node in ids.tolist():
-        name = state.node_names.pop(node, "")
+        names[node] = name = state.node_names.pop(node, "")
         if state.node_ids.get(name) == node:
             del state.node_ids[name]
     if not state.open:
@@ -157,16 +158,17 @@ def nodes_gone(state: BindingState, event: NodesGone) -> None:
     table, used = state.table, state.table.used
     lost = (table.phases[:used] != Phase.IDLE) & np.isin(table.nodes[:used], ids)
     for row in np.flatnonzero(lost).tolist():
-        _node_gone(state, row)
+        _node_gone(state, row, names[table.nodes.item(row)])
 
 
-def _node_gone(state: BindingState, row: int) -> None:
+def _node_gone(state: BindingState, row: int, name: str) -> None:
     table = state.table
     phase = Phase(table.phases.item(row))
-    if phase in (Phase.FENCE, Phase.FENCING):
-        return
     if phase in UNSENT and not table.flags.item(row) & MAYBE:
         move(state, row, "node_gone_unsent")
+        return
+    state.lost_names[table.ids.item(row)] = name
+    if phase in (Phase.FENCE, Phase.FENCING):
         return
     move(state, row, "node_gone")
     table.flags[row] |= MAYBE

@@ -63,6 +63,8 @@ def _report(state: BindingState, row: int, pod: int, end: Phase) -> None:
     column.nodes.append(table.nodes.item(row))
     state.has_reports = True
     state.open -= 1
+    if state.lost_names:
+        state.lost_names.pop(pod, None)
     table.tries[row] = 0
     flags = table.flags.item(row) & ~MAYBE
     table.flags[row] = flags | FACT if end == BOUND else flags
@@ -95,6 +97,17 @@ def settle_rows(state: BindingState, rows: I64, end: Phase) -> None:
         table.flags[rows] |= FACT
     if end is Phase.BOUND or end is Phase.FOREIGN:
         table.unneeded(rows)
+
+
+def is_where_sent(state: BindingState, row: int, node: int) -> bool:
+    """Whether a node is the one that the pod's bind names: the node that was chosen, or one that
+    was made again under its name. A bind is sent by name, so it may land on either.
+    """
+    table = state.table
+    if table.nodes.item(row) == node:
+        return True
+    name = state.lost_names.get(table.ids.item(row)) if state.lost_names else None
+    return name is not None and state.node_names.get(node) == name
 
 
 def leave_effect(state: BindingState, effect: int, pods: int) -> None:

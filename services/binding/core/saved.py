@@ -57,6 +57,7 @@ class Saved(msgspec.Struct, kw_only=True):
     messages: list[tuple[int, str]]
     refreshes: list[tuple[int, str]] = []
     refresh_ms: int = 0
+    lost_names: list[tuple[int, str]] = []
     written: list[tuple[str, bytes, bytes]] = []
 
 
@@ -95,6 +96,7 @@ def dump(state: BindingState) -> Any:
         messages=sorted(state.messages.items()),
         refreshes=sorted(state.refreshes.items()),
         refresh_ms=state.refresh_ms,
+        lost_names=sorted(state.lost_names.items()),
         written=_written(state),
     )
     return msgspec.to_builtins(saved, builtin_types=(bytes,))
@@ -200,6 +202,7 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.patching = dict.fromkeys(saved.patching, True)
     state.messages = dict(saved.messages)
     state.refreshes, state.refresh_ms = dict(saved.refreshes), saved.refresh_ms
+    state.lost_names = dict(saved.lost_names)
     for message, pods, times in saved.written:
         for pod, written_ms in zip(unpack(pods).tolist(), unpack(times).tolist(), strict=True):
             state.written[pod] = (message, written_ms)
@@ -245,6 +248,8 @@ def check(state: BindingState) -> None:
     assert sorted(queued.tolist()) == expected, "queued binds"
     slow = (phases == Phase.REPEAT) | (phases == Phase.READ) | (phases == Phase.FENCE)
     assert pods[slow].tolist() == sorted(state.due), "binds that are due"
+    given_up = np.isin(phases, (Phase.FENCE, Phase.FENCING))
+    assert set(state.lost_names) <= set(pods[given_up].tolist()), "names of nodes lost for nobody"
     left = dict.fromkeys(state.effects, 0)
     out = np.isin(phases, (Phase.ASKED, Phase.READING, Phase.FENCING))
     for effect in table.effects[rows][out].tolist():

@@ -59,6 +59,7 @@ class BindingState(MachineState):
         self.node_ids: dict[str, int] = {}
         self.node_marks: NDArray[np.int8] = np.zeros(64, np.int8)
         self.last_node = 0
+        self.lost_names: dict[int, str] = {}  # pod -> its node's name, once that node is gone
         self.open = 0
         self.waiting: dict[int, bool] = {}
         self.todo: deque[int | I64] = deque()

@@ -20,6 +20,7 @@ SHARD_MASK = (1 << SHARD_BITS) - 1
 def nodes_seen(state: IngestState, nodes: list[Node]) -> None:
     """Added and changed nodes; unchanged ones are not told again."""
     fresh = [node for node in nodes if node.uid not in state.nodes]
+    _replace(state, fresh)
     _map_zones(state, fresh)
     told: dict[int, list[HeldNode]] = {}
     added: list[HeldNode] = []
@@ -45,6 +46,16 @@ def nodes_seen(state: IngestState, nodes: list[Node]) -> None:
             _adopt(state, held)
         if "" in state.waiting:
             ask(state, "pods")
+
+
+def _replace(state: IngestState, fresh: list[Node]) -> None:
+    """A name is one node's: whoever has a new one's name is gone, though nobody has said so yet
+    (a list that is doubted tells what came before it tells what went).
+    """
+    old = (state.node_names.get(node.name) for node in fresh)
+    gone = [state.node_by_id[key >> SHARD_BITS].node.uid for key in old if key is not None]
+    if gone:
+        nodes_gone(state, gone)
 
 
 def nodes_gone(state: IngestState, uids: list[str]) -> None:

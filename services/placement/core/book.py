@@ -4,6 +4,8 @@ Everything derived from the ledger is kept here: the node table's sums, pods per
 per priority and node, the shard's totals. `check` recomputes all of it from the ledger.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,7 @@ from services.placement.transitions import State
 from shared.framework.devices import force_devices
 from shared.framework.signature import Signature
 from shared.model.columns import I64
-from shared.model.objects import CPU, MEMORY, PodSpec
+from shared.model.objects import CPU, MEMORY, Node, PodSpec
 
 
 def compiled(state: PlacementState, sig: int) -> Signature:
@@ -170,6 +172,15 @@ def table_rows(state: PlacementState, nodes: I64) -> I64:
     if nodes.max(initial=0) < len(state.row_by_node):
         return state.row_by_node[nodes]
     return np.array([state.row_by_node[n] if n < len(state.row_by_node) else -1 for n in nodes])
+
+
+def set_nodes(state: PlacementState, ids: list[int], nodes: Sequence[Node]) -> None:
+    """Nodes are added or changed; what is charged to them stays."""
+    state.table.set_nodes(ids, nodes)
+    state.nodes.update(zip(ids, nodes, strict=True))
+    recount_capacity(state)
+    charge_strays(state, ids)
+    mark_better(state, np.array(ids, np.int64))
 
 
 def recount_capacity(state: PlacementState) -> None:

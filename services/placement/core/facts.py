@@ -4,14 +4,13 @@ ours says otherwise and even where they make a node over-full.
 
 import numpy as np
 
-from services.placement.core import dispatches, nominations
+from services.placement.core import dispatches, nominations, withheld
 from services.placement.core.book import (
-    charge_strays,
     define,
     forget_if_unused,
-    mark_better,
     put_facts,
     recount_capacity,
+    set_nodes,
     spec_of,
     take,
 )
@@ -65,15 +64,13 @@ def signature_retired(state: PlacementState, event: SignatureRetired) -> None:
 
 
 def nodes_set(state: PlacementState, event: NodesSet) -> None:
-    """Nodes are added or changed; what is charged to them stays."""
+    """Nodes are added or changed, but for those that are withheld."""
     if event.shard != state.shard:
         return
-    ids = unpack(event.ids).tolist()
-    state.table.set_nodes(ids, event.nodes)
-    state.nodes.update(zip(ids, event.nodes, strict=True))
-    recount_capacity(state)
-    charge_strays(state, ids)
-    mark_better(state, unpack(event.ids))
+    if state.unsettled:
+        set_nodes(state, *withheld.withhold(state, event))
+    else:
+        set_nodes(state, unpack(event.ids).tolist(), event.nodes)
 
 
 def nodes_gone(state: PlacementState, event: NodesGone) -> None:
@@ -85,10 +82,12 @@ def nodes_gone(state: PlacementState, event: NodesGone) -> None:
     known = [node for node in ids.tolist() if node in state.nodes]
     rows = np.flatnonzero((ledger.node != 0) & np.isin(ledger.node, ids))
     before = ledger.advance(rows, "NodesGone")
+    unsettled = withheld.may_land(state, rows, before)
     take(state, rows[IS_CHARGED[before]])
     ledger.clear(rows)
     for node in ids.tolist():
         state.strays.pop(node, None)
+        state.withheld.pop(node, None)
     state.table.remove_nodes(known)
     for node in known:
         del state.nodes[node]
@@ -96,14 +95,19 @@ def nodes_gone(state: PlacementState, event: NodesGone) -> None:
     state.better.difference_update(known)
     nominations.nodes_left(state, set(known))
     settle(state, ledger.ids(rows))
+    if unsettled:
+        withheld.remember(state, unsettled)
 
 
 def pods_assigned(state: PlacementState, event: PodsAssigned) -> None:
     """The cluster shows these pods on nodes of this shard."""
-    if event.shard != state.shard:
-        return
-    if _assigned_as_reserved(state, event):
-        return
+    if event.shard == state.shard and not _assigned_as_reserved(state, event):
+        _assigned(state, event)
+    if state.unsettled:
+        withheld.settled(state, unpack(event.ids).tolist())
+
+
+def _assigned(state: PlacementState, event: PodsAssigned) -> None:
     ids, sigs, nodes = unpack(event.ids), unpack(event.sigs), unpack(event.nodes)
     if len(ids) > 1 and len(np.unique(ids)) < len(ids):
         last = {pod: at for at, pod in enumerate(ids.tolist())}
@@ -193,14 +197,18 @@ def pods_gone(state: PlacementState, event: PodsGone) -> None:
         nominations.pods_left(state, fresh)
     let_go(state, ids, before)
     _remember_gone(state, fresh)
+    if state.unsettled:
+        withheld.settled(state, ids.tolist())
 
 
 def bind_failed(state: PlacementState, event: BindFailed) -> None:
     """Binding may learn that a pod is gone before the world journal says so: facts that are on
     their way then are older, and must not charge it again.
     """
+    nodes = unpack(event.nodes) if event.nodes else None
+    if state.unsettled:
+        withheld.bind_failed(state, unpack(event.ids), nodes)
     if event.reason == "gone":
-        nodes = unpack(event.nodes) if event.nodes else None
         _rows, ids = dispatches.ours(state, unpack(event.ids), nodes)
         pods_gone(state, PodsGone(pack(ids)))
     else:

@@ -5,7 +5,7 @@ The shard never ends a hold by itself: permit's journal says committed or releas
 
 import numpy as np
 
-from services.placement.core import nominations
+from services.placement.core import nominations, withheld
 from services.placement.core.book import compiled, put, take
 from services.placement.core.dispatches import assert_not_over, remember_refused, settle
 from services.placement.core.ledger import groups
@@ -153,6 +153,9 @@ def _hold(state: PlacementState, event: GangHeld) -> None:
 
 def committed(state: PlacementState, event: GangCommitted) -> None:
     """Holds become reservations; what permit dropped meanwhile is given back."""
+    if state.unsettled:
+        members = unpack(event.ids).tolist()
+        withheld.attempt_over(state, event.gang, event.attempt, members)
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is None:
         return
@@ -164,6 +167,8 @@ def committed(state: PlacementState, event: GangCommitted) -> None:
 def released(state: PlacementState, event: GangReleased | GangTimedOut) -> None:
     """Every hold of the attempt is void, and so is what was asked for it."""
     state.todo.void(event.gang, event.attempt)
+    if state.unsettled:
+        withheld.attempt_over(state, event.gang, event.attempt, ())
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is not None:
         _give_back(state, ids)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from services.placement.core import nominations
+from services.placement.core import nominations, withheld
 from services.placement.core.book import charge_ledger, define, recount_capacity
 from services.placement.core.config import Config
 from services.placement.core.state import Deferred, Nomination, PlacementState
@@ -50,6 +50,8 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "failed": sorted(state.failed),
         "holds": _holds(state),
         "nominations": nominations.dump(state),
+        "unsettled": withheld.dump_unsettled(state),
+        "withheld": [[node, state.withheld[node]] for node in sorted(state.withheld)],
         "refused": sorted(state.refused),
         "better": sorted(state.better),
         "looks": sorted(state.looks),
@@ -89,6 +91,9 @@ def load(shard: int, body: dict[str, Any]) -> PlacementState:
         left = unpack(victims).tolist()
         state.nominations[ask] = Nomination(ask, pod, sig, node, mask, left, announced, lost)
         state.nominated[pod] = ask
+    withheld.load_unsettled(state, body.get("unsettled", ()))
+    kept = body.get("withheld", ())
+    state.withheld = {node: msgspec.convert(value, Node) for node, value in kept}
     state.refused, state.better = set(body["refused"]), set(body["better"])
     state.looks = dict.fromkeys(body.get("looks", ()))
     *said, state.digest_ms = body["digest"]
@@ -130,6 +135,10 @@ def check(state: PlacementState) -> None:
         assert table.ports.used(node) == other.ports.used(node), f"ports of node {node}, row {row}"
     assert state.sig_pods == twin.sig_pods, "pods per signature differ from the ledger"
     assert state.strays == twin.strays, "strays differ from the ledger"
+    assert state.unsettled_on == twin.unsettled_on, "unsettled pods by name differ from the pods"
+    for node, value in sorted(state.withheld.items()):
+        assert node not in state.nodes, f"node {node} is withheld and there"
+        assert value.name in state.unsettled_on, f"node {node} is withheld for nobody"
     assert state.used == twin.used, f"used is {state.used}, the ledger gives {twin.used}"
     assert state.capacity == twin.capacity, "capacity differs from the nodes"
     assert state.nominated == twin.nominated, "nominated pods differ from the nominations"

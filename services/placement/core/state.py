@@ -1,6 +1,7 @@
 """The state of one shard: what is true (dumped) and what is derived from it (rebuilt on load).
 
-True: configuration, nodes, signatures, the pod ledger, work to do, holds, nominations, refusals.
+True: configuration, nodes, signatures, the pod ledger, work to do, holds, nominations, refusals,
+what may still be bound to nodes that went, and nodes withheld because of that.
 Derived: the node table's sums, pods per priority and node, totals, the kernel's caches.
 """
 
@@ -48,6 +49,17 @@ class Deferred(Struct):
     urgent: bool
 
 
+class Unsettled(Struct):
+    """A pod decided for `node` called `name`, which went before its bind was settled; `gang` and
+    `attempt` while it is only held.
+    """
+
+    name: str
+    node: int
+    gang: int = 0
+    attempt: int = 0
+
+
 class Totals(Struct):
     """Capacity and use of the shard: cpu and gpu in milli, memory in bytes."""
 
@@ -76,6 +88,8 @@ class PlacementState(MachineState):
         self.failed: dict[int, None] = {}
         self.holds: dict[tuple[int, int], I64] = {}
         self.nominations: dict[int, Nomination] = {}
+        self.unsettled: dict[int, Unsettled] = {}
+        self.withheld: dict[int, Node] = {}
         self.refused: set[int] = set()
         self.better: set[int] = set()
         self.looks: dict[int, None] = {}  # refused signatures that queueing wants reasons for
@@ -92,6 +106,7 @@ class PlacementState(MachineState):
         self.row_by_node_of = -1
         self.sig_pods: dict[int, int] = {}
         self.strays: dict[int, int] = {}
+        self.unsettled_on: dict[str, int] = {}
         self.levels: dict[int, NDArray[np.int32]] = {}
         self.capacity = Totals()
         self.used = Totals()

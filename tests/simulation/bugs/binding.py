@@ -108,4 +108,16 @@ BUGS = (
 """,
         ),
     ),
+    Bug(
+        "remade-node-is-foreign",
+        "services.binding.core.rows",
+        edit(
+            """
+    return name is not None and state.node_names.get(node) == name
+""",
+            """
+    return name == ""
+""",
+        ),
+    ),
 )

@@ -177,4 +177,45 @@ BUGS = (
         ),
         first=(6,),
     ),
+    Bug(
+        "remade-node-taken-for-empty",
+        "services.placement.core.withheld",
+        edit(
+            """
+        if node not in state.nodes and value.name in state.unsettled_on:
+""",
+            """
+        if node < 0:
+""",
+        ),
+    ),
+    Bug(
+        "bound-taken-for-the-fact",
+        "services.placement.core.dispatches",
+        edit(
+            """
+    ids, nodes = unpack(event.ids), unpack(event.nodes)
+    if len(ids) <= FEW and not state.deferred and not state.failed:
+""",
+            """
+    from services.placement.core import withheld
+
+    ids, nodes = unpack(event.ids), unpack(event.nodes)
+    withheld.settled(state, ids.tolist())
+    if len(ids) <= FEW and not state.deferred and not state.failed:
+""",
+        ),
+    ),
+    Bug(
+        "withheld-for-ever",
+        "services.placement.core.facts",
+        edit(
+            """
+    if state.unsettled:
+        withheld.bind_failed(state, unpack(event.ids), nodes)
+""",
+            """
+""",
+        ),
+    ),
 )

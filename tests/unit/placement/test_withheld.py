@@ -1,0 +1,225 @@
+"""A node that is made again under its name while binds to it are on their way: nothing is chosen
+for it until each of them is settled, and it is never kept back for longer.
+"""
+
+import msgspec
+import pytest
+
+from shared.events.base import Event
+from shared.events.binding import BindFailed, Bound
+from shared.events.ingest import PodsAssigned, PodsGone
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked
+from shared.events.placement import GangHeld, Improved, Refused, Released
+from shared.events.queueing import Members
+from shared.model.columns import pack
+from shared.model.objects import Node
+from tests.unit.placement.shard import Shard, node, placed, refused, spec
+
+OLD, NEW = 1, 2
+
+
+def renamed(uid: str, cpu: int = 4_000, name: str = "a") -> Node:
+    return msgspec.structs.replace(node(name, cpu=cpu), uid=uid)
+
+
+def decided(pods: int = 1) -> Shard:
+    """Pods of three cores each on their way to a node of its own size, which then goes."""
+    shard = Shard().sig(1, spec(cpu=3_000)).sig(2, spec(cpu=2_000))
+    shard.nodes(OLD, node("a", cpu=3_000 * pods)).dispatch(1, *range(1, pods + 1))
+    assert len(placed(shard.run())) == pods
+    return shard
+
+
+def remade(pods: int = 1) -> Shard:
+    """The same, and the node is made again; reloaded, as every test goes on from a snapshot."""
+    shard = decided(pods).nodes_gone(OLD).nodes(NEW, renamed("again"))
+    shard.run()
+    return shard.reload()
+
+
+def failed(reason: str, pod: int = 1, at: int = OLD) -> BindFailed:
+    return BindFailed(pack([pod]), reason, pack([at]))
+
+
+def shown(pod: int, at: int, shard: int = 0) -> PodsAssigned:
+    return PodsAssigned(shard, pack([pod]), pack([1]), pack([at]))
+
+
+def is_withheld(shard: Shard) -> bool:
+    """Whether a pod that the empty node has room for is refused: nobody counts the node."""
+    shard.core.check(shard.state)
+    events = shard.dispatch(2, 99).run()
+    shard.gone(99).run()
+    refusals = [event for event in events if isinstance(event, Refused)]
+    assert [(event.nodes, event.reasons) for event in refusals] in ([], [(0, ())])
+    return bool(refusals)
+
+
+def test_a_node_that_is_made_again_is_not_there_while_a_bind_to_it_is_on_its_way():
+    shard = remade()
+    assert is_withheld(shard)
+    assert shard.state.free() == (0, 0, 0, 0)
+    assert shard.state.digest[0] == 0
+
+
+@pytest.mark.parametrize(
+    "event",
+    [failed("abandoned"), failed("gone"), failed("foreign"), PodsGone(pack([1])), shown(1, 9, 1)],
+    ids=["abandoned", "gone", "foreign", "deleted", "in another shard"],
+)
+def test_it_comes_when_the_bind_can_land_no_more(event: Event):
+    shard = remade().dispatch(2, 7)
+    assert refused(shard.run()) == [7]
+    assert shard.give(event).run() == [Improved(0, pack([2]), 0)]
+    assert not shard.state.unsettled
+    assert placed(shard.reload().dispatch(2, 8).run()) == [(8, NEW)]
+
+
+def test_it_comes_with_the_pod_that_landed_on_it():
+    shard = remade().give(shown(1, NEW))
+    assert shard.state.table.requested[0].tolist() == [3_000]
+    assert refused(shard.dispatch(2, 7).run()) == [7]
+    assert shard.reload().state.free()[:2] == (1, 1_000)
+
+
+def test_bound_does_not_say_where_the_pod_is():
+    shard = remade().give(Bound(pack([1]), pack([OLD])))
+    assert is_withheld(shard.reload())
+    assert placed(shard.give(shown(1, NEW)).dispatch(2, 7).run()) == []
+
+
+def test_a_pod_that_was_bound_before_its_node_went_is_waited_for_too():
+    shard = decided().give(Bound(pack([1]), pack([OLD])))
+    shard.nodes_gone(OLD).nodes(NEW, renamed("again")).run()
+    assert is_withheld(shard)
+    assert not is_withheld(shard.gone(1))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [failed("abandoned"), shown(1, OLD), PodsGone(pack([1]))],
+    ids=["failed", "fact", "gone"],
+)
+def test_what_was_settled_before_the_node_went_keeps_nothing_back(event: Event):
+    shard = decided().give(event).nodes_gone(OLD).nodes(NEW, renamed("again"))
+    shard.run()
+    assert not is_withheld(shard)
+
+
+def test_the_failure_of_a_bind_to_another_node_settles_nothing():
+    assert is_withheld(remade().give(failed("abandoned", at=7)))
+
+
+def test_a_failure_without_nodes_settles():
+    assert not is_withheld(remade().give(BindFailed(pack([1]), "abandoned")))
+
+
+def test_all_of_them_must_be_settled():
+    shard = remade(pods=3).give(failed("abandoned", 2), PodsGone(pack([3])))
+    assert is_withheld(shard.reload())
+    assert not is_withheld(shard.give(failed("abandoned", 1)))
+
+
+def test_other_names_are_not_kept_back():
+    shard = decided().nodes_gone(OLD).nodes(NEW, renamed("b", name="b"), 3, renamed("again"))
+    assert placed(shard.dispatch(2, 7).run()) == [(7, NEW)]
+    assert sorted(shard.state.nodes) == [NEW]
+
+
+def test_a_node_that_is_there_is_never_taken_away():
+    """Older journals may tell of the new node before they tell that the old one went."""
+    shard = decided().nodes(NEW, renamed("again")).nodes_gone(OLD)
+    shard.nodes(NEW, renamed("again", cpu=2_000)).run()
+    assert sorted(shard.state.nodes) == [NEW]
+    assert not shard.state.withheld
+
+
+def test_a_node_that_shrinks_is_the_same_node():
+    shard = decided().nodes(OLD, node("a", cpu=1_000))
+    shard.run()
+    assert shard.state.free()[:2] == (1, 0)
+    assert not shard.state.withheld
+
+
+def test_the_node_comes_as_it_is_by_then():
+    shard = remade().nodes(NEW, renamed("again", cpu=2_000)).give(failed("abandoned"))
+    assert shard.state.free()[:2] == (1, 2_000)
+    shard.nodes(NEW, renamed("again", cpu=5_000)).run()
+    assert shard.state.free()[:2] == (1, 5_000)
+
+
+def test_facts_about_the_node_are_charged_when_it_comes():
+    shard = remade().assigned((5, 1, NEW), (6, 2, NEW)).gone(6)
+    shard.run()
+    shard.reload().give(failed("abandoned")).run()
+    assert shard.state.table.requested[0].tolist() == [3_000]
+
+
+def test_the_node_may_go_again_and_a_third_one_is_kept_back_in_its_turn():
+    shard = remade().assigned((5, 1, NEW)).nodes_gone(NEW)
+    shard.run()
+    assert not shard.state.withheld
+    assert not shard.state.strays
+    shard.nodes(3, renamed("third")).run()
+    assert is_withheld(shard.reload())
+    shard.give(failed("abandoned")).run()
+    assert sorted(shard.state.nodes) == [3]
+
+
+def test_a_node_that_comes_after_all_is_settled_is_not_kept_back():
+    shard = decided().nodes_gone(OLD).give(failed("abandoned")).nodes(NEW, renamed("again"))
+    assert not is_withheld(shard)
+
+
+def test_a_new_decision_about_the_pod_settles_the_old_one():
+    """Its dispatch has overtaken the failure of its first bind; then its second node goes too."""
+    shard = remade().nodes(5, node("e", cpu=3_000)).dispatch(1, 1)
+    assert placed(shard.run()) == [(1, 5)]
+    shard.nodes_gone(5).run()
+    assert sorted(shard.reload().state.nodes) == [NEW]
+    shard.nodes(6, renamed("e-again", name="e")).give(failed("abandoned", at=OLD)).run()
+    assert sorted(shard.state.withheld) == [6]
+    shard.give(failed("abandoned", at=5)).run()
+    assert sorted(shard.state.nodes) == [NEW, 6]
+
+
+def test_a_deferred_dispatch_goes_on_when_the_node_goes():
+    shard = decided().dispatch(1, 1).nodes_gone(OLD).nodes(NEW, renamed("again"))
+    assert refused(shard.run()) == [1]
+    assert not is_withheld(shard.give(failed("abandoned")))
+
+
+def held() -> Shard:
+    """Two members of a gang are held on a node that goes and comes back."""
+    shard = Shard().sig(1, spec(cpu=1_000)).sig(2, spec(cpu=2_000)).nodes(OLD, node("a"))
+    (answer,) = shard.give(HoldAsked(7, 1, 0, (Members(1, pack([1, 2])),))).run()
+    assert isinstance(answer, GangHeld)
+    shard.nodes_gone(OLD).nodes(NEW, renamed("again")).run()
+    return shard.reload()
+
+
+@pytest.mark.parametrize("over", [GangReleased(7, 1, (), 0), GangTimedOut(7, 1)])
+def test_an_attempt_that_ends_has_sent_nothing(over: Event):
+    assert is_withheld(held().give(GangReleased(7, 2, (), 0), GangReleased(8, 1, (), 0)))
+    assert not is_withheld(held().give(over))
+
+
+def test_members_of_a_committed_gang_are_sent_and_the_others_are_not():
+    shard = held().give(GangCommitted(7, 1, pack([2]), pack([OLD])))
+    assert list(shard.state.unsettled) == [2]
+    assert is_withheld(shard.reload().give(GangReleased(7, 1, (), 0), failed("abandoned", 1)))
+    assert not is_withheld(shard.give(failed("abandoned", 2)))
+
+
+def test_a_failure_that_overtakes_the_commit():
+    shard = held().give(failed("abandoned", 1), failed("abandoned", 2))
+    assert not is_withheld(shard.give(GangCommitted(7, 1, pack([1, 2]), pack([OLD, OLD]))))
+
+
+def test_a_release_wakes_what_was_refused_on_the_node():
+    shard = remade().dispatch(1, 5)
+    assert refused(shard.run()) == [5]
+    events = shard.give(failed("abandoned")).run()
+    assert [event for event in events if not isinstance(event, Released)] == [
+        Improved(0, pack([1]), 0)
+    ]
