@@ -76,7 +76,7 @@ BUGS = (
         "services.binding.core.facts",
         edit(
             """
-        move(state, row, "fact_ours" if table.nodes.item(row) == node else "fact_other")
+        move(state, row, "fact_ours" if is_where_sent(state, row, node) else "fact_other")
 """,
             """
         move(state, row, "fact_ours")

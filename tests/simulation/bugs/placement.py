@@ -124,14 +124,14 @@ BUGS = (
         "services.placement.core.facts",
         edit(
             """
-    if _assigned_as_reserved(state, event):
-        return
+        _assigned(state, event)
+    if state.unsettled:
 """,
             """
-    if _assigned_as_reserved(state, event):
-        return
-    if not state.ledger.kind_of(unpack(event.ids).item(0)):
-        return
+        if not state.ledger.kind_of(unpack(event.ids).item(0)):
+            return
+        _assigned(state, event)
+    if state.unsettled:
 """,
         ),
     ),
