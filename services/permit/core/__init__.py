@@ -6,7 +6,9 @@ it holds some: an attempt has at most `plans_max` plans, made from one round of 
 is asked to hold once. It picks no nodes, and retries and lanes are queueing's matter.
 
 Why an attempt is released as `stale`: what it was dispatched for is no longer so (the group
-changed or went, or members left so that fewer than minCount remain). Queueing then looks again.
+changed or went, or members left so that fewer than minCount remain), or a shard offered room that
+others had taken when it was to be held. Queueing then tries again at once; offers that came to
+nothing count as a failure from the `RACES_MAX`th on within a gate's time.
 """
 
 from collections import Counter
@@ -93,7 +95,7 @@ class PermitCore:
             if pods_left <= 0:
                 return
             pods_left -= max(1, attempt.live)
-            yield from self._next(state.config, attempt)
+            yield from self._next(state, attempt)
         while state.timers and state.timers[0][0] <= state.now_ms:
             gang = state.timers[0][1]
             yield GangTimedOut(gang, state.gates[gang].attempt)
@@ -132,7 +134,7 @@ class PermitCore:
             assert not any(pod in state.settled for pod in pods), f"attempt {key} keeps the gone"
             assert attempt is state.latest(attempt.gang), f"attempt {key} has no gate"
 
-    def _next(self, config: Config, attempt: Attempt) -> Iterator[Event]:
+    def _next(self, state: PermitState, attempt: Attempt) -> Iterator[Event]:
         """The next thing to do about one attempt that waits for no shard, or cannot commit."""
         gang, number = attempt.key
         if attempt.broken:
@@ -142,11 +144,11 @@ class PermitCore:
         elif attempt.enough:
             yield _commit(attempt)
         else:
-            plan = _plan(attempt) if attempt.plans < config.plans_max else {}
+            plan = _plan(attempt) if attempt.plans < state.config.plans_max else {}
             for shard, chosen in plan.items():
                 yield HoldAsked(gang, number, shard, _members(chosen))
             if not plan:
-                yield _release(attempt)
+                yield _release(attempt, state.raced(attempt))
 
 
 def _members(groups: list[tuple[int, list[int]]]) -> tuple[Members, ...]:
@@ -175,7 +177,7 @@ def _plan(attempt: Attempt) -> dict[int, list[tuple[int, list[int]]]]:
     return make_plan(first, attempt.min_count - len(attempt.held), open_groups, offers)
 
 
-def _release(attempt: Attempt) -> GangReleased:
+def _release(attempt: Attempt, stale: bool) -> GangReleased:
     """Room is missing: reasons and node counts summed over the shards' latest words."""
     reasons: Counter[str] = Counter()
     nodes = 0
@@ -183,7 +185,8 @@ def _release(attempt: Attempt) -> GangReleased:
         nodes += word.nodes
         for message, count in word.reasons:
             reasons[message] += count
-    return GangReleased(attempt.gang, attempt.attempt, tuple(sorted(reasons.items())), nodes)
+    told = tuple(sorted(reasons.items()))
+    return GangReleased(attempt.gang, attempt.attempt, told, nodes, stale)
 
 
 def _dispatched(state: PermitState, event: GangDispatched) -> None:
@@ -195,8 +198,8 @@ def _dispatched(state: PermitState, event: GangDispatched) -> None:
         earlier.stale = True
         state.note(earlier)
     gate = state.gates.get(gang)
-    start_ms = gate.start_ms if gate is not None else state.now_ms
-    state.set_gate(gang, Gate(start_ms, event.timeout_ms, event.attempt))
+    start_ms, races = (gate.start_ms, gate.races) if gate is not None else (state.now_ms, 0)
+    state.set_gate(gang, Gate(start_ms, event.timeout_ms, event.attempt, races))
     groups = [
         (members.sig, state.settled.outside(unpack(members.ids).tolist()))
         for members in event.members
@@ -282,6 +285,8 @@ def _ended(state: PermitState, event: GangCommitted | GangReleased | GangTimedOu
                 assert attempt.enough, f"{attempt.key} commits {len(attempt.held)} members"
                 attempt.follow("gang_committed")
             case GangReleased():
+                if event.stale and state.raced(attempt):
+                    state.gates[event.gang].races += 1
                 attempt.follow("gang_released")
             case GangTimedOut():
                 attempt.follow("gang_timed_out")

@@ -37,11 +37,14 @@ class Hold(Struct, frozen=True, gc=False, array_like=True):
 
 
 class Gate(Struct, array_like=True):
-    """The time a gang has from its first attempt on, kept until it commits or time is over."""
+    """The time a gang has from its first attempt on, kept until it commits or time is over.
+    `races`: attempts within it that others took the offered room from.
+    """
 
     start_ms: int
     timeout_ms: int
     attempt: int
+    races: int = 0
 
     @property
     def due_ms(self) -> int:
@@ -122,6 +125,7 @@ class Attempt(Struct, array_like=True):
 
 _WAITING = Attempt.__struct_fields__.index("waiting")
 _BY_NUMBER = {"words", "asked", "held"}
+RACES_MAX = 4
 DECIDABLE = (Phase.NEW, Phase.OFFERED, Phase.ANSWERED)
 
 
@@ -174,6 +178,13 @@ class PermitState(MachineState):
         gate = self.gates.pop(gang, None)
         if gate is not None:
             self.timers.remove((gate.due_ms, gang))
+
+    def raced(self, attempt: Attempt) -> bool:
+        """Whether an attempt that came to nothing was offered room, and may at once try again."""
+        gate = self.gates.get(attempt.gang)
+        if attempt.broken or not attempt.plans or gate is None:
+            return False
+        return gate.attempt == attempt.attempt and gate.races < RACES_MAX
 
     def latest(self, gang: int) -> Attempt | None:
         """The gang's open attempt that counts (older ones are stale already)."""

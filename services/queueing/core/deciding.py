@@ -234,16 +234,17 @@ def _next(state: QueueingState) -> Gang | Single | None:
     if not (counts[READY] or counts[LEFT] or counts[WAITING]) or state.blocked():
         return None
     single = next_single(state, state.free_mask())
-    if single is not None and (_held_up(state, -single[0][0]) or _too_young(state, single[0])):
+    if single is not None and _held_up(state, -single[0][0]):
         single = None
-    if not counts[WAITING] or len(state.trying) >= GANGS_OPEN_MAX:
-        return single
-    gang = gangs.first_ready(state)
-    if gang is None or (gang.gang != state.lane.gang and _held_up(state, gang.priority)):
-        return single
-    if single is None or (-gang.priority, 1, gang.seq) < single[0][:3]:
+    gang = gangs.first_ready(state) if counts[WAITING] else None
+    if gang is not None and gang.gang != state.lane.gang and _held_up(state, gang.priority):
+        gang = None
+    if gang is None or (single is not None and single[0][:3] < (-gang.priority, 1, gang.seq)):
+        return None if single is None or _too_young(state, single[0]) else single
+    if len(state.trying) < GANGS_OPEN_MAX:
         return gang
-    return single
+    # Its turn comes with the next answer: what is younger must not take its place meanwhile.
+    return None if gangs.head_starts(state) else single
 
 
 def _held_up(state: QueueingState, priority: int) -> bool:

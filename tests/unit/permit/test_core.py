@@ -3,6 +3,7 @@
 import pytest
 
 from services.permit.core import PermitCore, parse_config
+from services.permit.core.state import RACES_MAX
 from services.permit.transitions import OPEN, TRANSITIONS, Phase, following
 from shared.events.base import Configured
 from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
@@ -148,7 +149,7 @@ def test_the_second_plan_keeps_what_the_first_one_got():
 def test_two_refused_plans_release_the_attempt():
     mesh = holding(3, counts=((3,), (3,), (3,)))
     assert mesh.when(refused(1)) == [asked(2, THREE)]
-    assert mesh.when(refused(2)) == [GangReleased(1, 1, ((CPU, 20),), 30)]
+    assert mesh.when(refused(2)) == [GangReleased(1, 1, ((CPU, 20),), 30, stale=True)]
     assert mesh.state.attempts == {}
 
 
@@ -174,7 +175,9 @@ def test_a_held_member_that_goes_is_dropped():
 @pytest.mark.parametrize("order", [1, -1], ids=["held first", "gone first"])
 def test_a_member_that_went_does_not_count_for_min_count(order):
     mesh = holding(groups=((7, (1, 2, 3, 4)),), counts=((3,),))
-    assert mesh.when(*(held(0, [1, 2, 3]), gone(1))[::order]) == [GangReleased(1, 1, (), 10)]
+    assert mesh.when(*(held(0, [1, 2, 3]), gone(1))[::order]) == [
+        GangReleased(1, 1, (), 10, stale=True)
+    ]
 
 
 def test_too_few_members_left_release_the_attempt():
@@ -305,7 +308,7 @@ def test_a_second_answer_of_a_shard_is_ignored():
 
 
 def test_pods_that_were_not_asked_are_not_held():
-    assert holding().when(held(0, [1, 2, 9])) == [GangReleased(1, 1, (), 10)]
+    assert holding().when(held(0, [1, 2, 9])) == [GangReleased(1, 1, (), 10, stale=True)]
 
 
 def test_a_step_is_bounded():
@@ -337,3 +340,19 @@ def test_every_open_phase_can_end():
 def test_wrong_options_are_named(options, words):
     with pytest.raises(ValueError, match=f"permit: .*{words}"):
         parse_config(options)
+
+
+def test_room_that_others_took_is_tried_for_again_at_once_but_not_for_ever():
+    mesh, ends = permit(), []
+    for attempt in range(1, RACES_MAX + 2):
+        mesh.when(dispatched(THREE, attempt=attempt))
+        mesh.when(offered(0, 3, attempt=attempt))
+        mesh.reload()
+        ends += mesh.when(refused(0, attempt=attempt))
+    assert [end.stale for end in ends] == [True] * RACES_MAX + [False]
+
+
+def test_no_room_at_all_is_a_failure():
+    mesh = permit()
+    mesh.when(dispatched(THREE))
+    assert mesh.when(offered(0, 2)) == [GangReleased(1, 1, (), 10)]

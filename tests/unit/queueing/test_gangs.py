@@ -283,3 +283,24 @@ def test_a_gang_whose_time_has_come_waits_idly_while_too_many_are_tried(monkeypa
     assert steps.core.due_ms(steps.state) != again_ms, "there is nothing to do until an answer"
     again = steps.when(committed(second, 3, 4))
     assert [event.gang for event in gang_tries(again)] == [1]
+
+
+def test_pods_do_not_overtake_a_gang_that_waits_for_others_to_be_answered(monkeypatch):
+    monkeypatch.setattr(deciding, "GANGS_OPEN_MAX", 1)
+    steps = queue(priorities=(0, 9, 9))
+    first = gang_tries(steps.when(group(1), pending(1, 1, gang=1)))[0]
+    steps.when(group(1, gang=2), pending(2, 2, gang=2))
+    events = steps.when(pending(3, 3))
+    assert tries(events) == [], "younger than a gang of its priority"
+    assert steps.core.due_ms(steps.state) == 2_000, "no longer than the open gang has a head start"
+    events = steps.when(committed(first, 1))
+    assert [event.gang for event in gang_tries(events)] == [2]
+
+
+def test_a_gang_does_not_pass_pods_of_higher_priority_that_give_another_a_moment():
+    steps = queue(priorities=(9, 9, 0))
+    first = gang_tries(steps.when(group(1), pending(1, 1, gang=1)))[0]
+    events = steps.when(pending(2, 2), group(1, gang=2), pending(3, 3, gang=2))
+    assert (tries(events), gang_tries(events)) == ([], [])
+    events = steps.when(committed(first, 1))
+    assert (tries(events), [event.gang for event in gang_tries(events)]) == ([(0, 2, [2])], [2])
