@@ -1,4 +1,8 @@
-"""Nodes: keyed by uid, routed to a shard once and for good, found by name from pods."""
+"""Nodes: keyed by uid, routed to a shard once and for good, found by name from pods.
+
+A node that is made again under its name goes to the shard in which the name was: that shard alone
+knows of binds to the old one, which name it by name and may land on the new one.
+"""
 
 from hashlib import blake2b
 
@@ -12,6 +16,7 @@ from shared.model.objects import Node
 
 ZONE = "topology.kubernetes.io/zone"
 NODES_PER_EVENT = 2_000
+LEFT_REMEMBERED_MAX = 65_536
 SHARD_BITS = 10
 SHARD_MASK = (1 << SHARD_BITS) - 1
 """`node_names` packs a node's id and shard into one number, so that pods find both at once."""
@@ -72,10 +77,19 @@ def nodes_gone(state: IngestState, uids: list[str]) -> None:
             del state.node_names[held.node.name]
         told.setdefault(held.shard, []).append(held.id)
         lost.append(held)
+        if len(state.shard_nodes) > 1:
+            _remember_left(state, held)
     for shard in sorted(told):
         state.outbox.append(NodesGone(shard, pack(told[shard])))
     for held in lost:
         _orphan(state, held)
+
+
+def _remember_left(state: IngestState, held: HeldNode) -> None:
+    left = state.left_shards
+    left[held.node.name] = held.shard
+    if len(left) > LEFT_REMEMBERED_MAX:
+        del left[next(iter(left))]
 
 
 def waiting_code(state: IngestState, name: str) -> int:
@@ -137,6 +151,9 @@ def _route(state: IngestState, node: Node) -> int:
     shards = len(state.shard_nodes)
     if shards == 1:
         return 0
+    left = state.left_shards.pop(node.name, None)
+    if left is not None:
+        return left
     zone = node.labels.get(ZONE, "")
     found = state.zone_shards.get(zone) if zone else None
     if found is not None:

@@ -48,6 +48,7 @@ class Saved(msgspec.Struct, kw_only=True):
     waiting: list[str]
     nodes: list[tuple[int, int, Node]]
     zone_shards: dict[str, int]
+    left_shards: list[tuple[str, int]] = []
     budgets: list[tuple[int, Budget]]
     gangs: list[tuple[str, int, int, Gang | None]]
     brackets: dict[str, Bracket]
@@ -81,6 +82,7 @@ def dump(state: IngestState) -> Any:
         waiting=waiting,
         nodes=[(held.id, held.shard, held.node) for _id, held in sorted(state.node_by_id.items())],
         zone_shards=dict(sorted(state.zone_shards.items())),
+        left_shards=list(state.left_shards.items()),
         budgets=sorted((held.id, held.budget) for held in state.budgets.values()),
         gangs=[(key, g.id, g.version, g.gang) for key, g in sorted(state.gangs.items())],
         brackets=dict(sorted(state.brackets.items())),
@@ -134,6 +136,7 @@ def load(body: Any, placements: int) -> IngestState:
 
 def _load_nodes(state: IngestState, saved: Saved) -> None:
     state.zone_shards = dict(saved.zone_shards)
+    state.left_shards = dict(saved.left_shards)
     for id_, shard, node in saved.nodes:
         held = HeldNode(id_, shard, node)
         state.nodes[node.uid] = held

@@ -107,6 +107,7 @@ class IngestState(MachineState):
         self.waiting: dict[str, Waiting] = {}
         self.next_waiting = OVERFLOW - 1
         self.zone_shards: dict[str, int] = {}
+        self.left_shards: dict[str, int] = {}  # name -> shard of nodes that went, oldest first
         self.zone_nodes: dict[str, int] = {}
         self.shard_nodes = [0] * placements
         self.budgets: dict[str, HeldBudget] = {}

@@ -22,7 +22,7 @@ remembered. What other journals say may come before NodesGone: then the pod is F
 hold, or GONE by then, and not remembered either. Should it be decided anew before the failure is
 here (its dispatch may overtake it), it is settled when the new place is remembered in its turn.
 
-A node that comes back in another shard is not covered: the memory is each shard's own.
+The memory is each shard's own: ingest gives a node that comes back to the shard its name was in.
 """
 
 from collections.abc import Iterable, Sequence

@@ -3,6 +3,7 @@
 import pytest
 
 from services.ingest.core import WrongCluster
+from services.ingest.core import nodes as routing
 from shared.events.base import Configured
 from shared.events.ingest import (
     GangSet,
@@ -27,7 +28,7 @@ from shared.events.observed import (
     WatchAdvanced,
     WorldOpened,
 )
-from shared.model.columns import unpack
+from shared.model.columns import join, unpack
 from shared.model.objects import Budget, Gang, Requirement
 from tests.unit.ingest.world import gone, ids, ingest, listed, names, node, nodes, one, pods
 
@@ -63,6 +64,29 @@ def test_with_too_few_zones_the_name_decides_and_stays():
     steps.when(NodesSeen((node("new", "c"),)))
     steps.when(NodesSeen((node("n0", "c"),)))
     assert {name: shard for name, shard in shards_of(steps).items() if name != "new"} == before
+
+
+def test_a_node_that_is_made_again_goes_to_the_shard_its_name_was_in():
+    """There alone it is known which binds to the old one are on their way."""
+    steps = ingest(placements=3)
+    steps.when(*listed("nodes", zoned(*"abc"), count=3))
+    before = shards_of(steps)
+    others = dict(zip("abc", "bca", strict=True))
+    gone = [(held.node.name, held.node.labels[_ZONE]) for held in steps.state.nodes.values()]
+    steps.when(NodesDeletedSeen(join(f"uid-{name}" for name, _zone in gone)))
+    steps.reload()
+    steps.when(*(NodesSeen((node(name, others[zone], uid=f"{name}-2"),)) for name, zone in gone))
+    assert shards_of(steps) == before
+    assert not steps.state.left_shards
+
+
+def test_only_so_many_names_that_went_are_remembered(monkeypatch):
+    monkeypatch.setattr(routing, "LEFT_REMEMBERED_MAX", 2)
+    steps = ingest(placements=3)
+    steps.when(nodes("a", "b", "c"), NodesDeletedSeen("uid-a\nuid-b\nuid-c"))
+    assert list(steps.state.left_shards) == ["b", "c"]
+    steps.when(nodes("b"), NodesDeletedSeen("uid-b"))
+    assert list(steps.state.left_shards) == ["c", "b"]
 
 
 def _fresh(*zones):
