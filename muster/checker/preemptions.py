@@ -71,7 +71,9 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
     match event:
         case BudgetSet():
             books.allowed[event.budget] = event.allowed
-            books.disrupted[event.budget] = set(unpack(event.disrupted).tolist())
+            # Whom one status has named the later ones have counted: they need not name it again.
+            named = books.disrupted.setdefault(event.budget, set())
+            named.update(unpack(event.disrupted).tolist())
             books.covered.setdefault(event.budget, set()).update(unpack(event.covered).tolist())
         case BudgetCovers():
             books.covered.setdefault(event.budget, set()).update(unpack(event.ids).tolist())
