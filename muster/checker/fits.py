@@ -147,6 +147,19 @@ def surely_fits(spec: PodSpec, node: Node, load: Load) -> bool:
     return node.gpu_count - touched >= gpu.count
 
 
+def surely_not(spec: PodSpec, node: Node, load: Load) -> str | None:
+    """The rule that keeps it off whichever devices those have of which nobody told: where somebody
+    else has put more on a node than there is, nobody knows with whom the surplus shares.
+    """
+    reason = why_not(spec, node, load)
+    if reason != "gpu" or device_room(node, load) is not None:
+        return reason
+    gpus = {pod: other.gpu for pod, other in load.pods.items() if other.gpu is not None}
+    if sum(gpu.milli * gpu.count for gpu in gpus.values()) <= node.gpu_count * 1000:
+        return reason
+    return full_for(spec, node, load.without(pod for pod in gpus if not load.devices.get(pod)))
+
+
 def all_fit(wanted: Sequence[GpuRequest], free: Sequence[int]) -> bool:
     """Whether there is any way to give all of them their devices (milli free by device)."""
     if not wanted:

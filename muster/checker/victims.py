@@ -1,7 +1,7 @@
 """Victims: there, of lower priority, enough, and none too many, at the moment of the decision."""
 
 from muster.checker.books import Ledger, Nomination
-from muster.checker.fits import Load, surely_fits, why_not
+from muster.checker.fits import Load, surely_fits, surely_not
 from muster.checker.journals import Step
 from shared.events.placement import CandidatesFound, Nominated
 from shared.events.preemption import DryRunAsked
@@ -84,7 +84,7 @@ def _check_minimal(
         ledger.blame("victims", step.position, f"candidate node {node} is not of this shard")
         return
     leaving = _others_leaving(ledger, pod, node) | taken
-    reason = why_not(spec, where, _crowd(ledger, pod, spec, node, leaving | set(victims)))
+    reason = surely_not(spec, where, _crowd(ledger, pod, spec, node, leaving | set(victims)))
     if reason is not None:
         ledger.blame("victims-suffice", step.position, f"pod {pod} on node {node}: {reason}")
     for victim in victims:
@@ -104,7 +104,7 @@ def nominate(ledger: Ledger, event: Nominated, step: Step) -> None:
         return
     _check_victims(ledger, step, event.pod, spec, event.node, victims)
     gone = _others_leaving(ledger, event.pod, event.node) | set(victims)
-    reason = why_not(spec, where, _crowd(ledger, event.pod, spec, event.node, gone))
+    reason = surely_not(spec, where, _crowd(ledger, event.pod, spec, event.node, gone))
     if reason is not None:
         ledger.blame(
             "victims-suffice", step.position, f"nominated pod {event.pod} would not fit: {reason}"

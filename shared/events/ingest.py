@@ -25,7 +25,8 @@ class SignatureRetired(Event, frozen=True, gc=False):
 
 
 class PodsPending(Event, frozen=True, gc=False):
-    """Unassigned pods of one signature, in order of arrival. `gang` 0 = none.
+    """Unassigned pods of one signature, in order of arrival. `gang` 0 = none; its `key` is told
+    while its group does not exist.
 
     Sent again for a known pod when its signature, gang or gates changed.
     """
@@ -35,6 +36,7 @@ class PodsPending(Event, frozen=True, gc=False):
     gang: int = 0
     ordered_ms: int = 0
     gated: bool = False
+    key: str = ""
 
     def to(self) -> tuple[str, ...]:
         return ("queueing",)

@@ -20,6 +20,7 @@ from shared.testing.etcd_store import EtcdStore, after, encoded
 
 PODS = "/registry/pods/"
 NODES = "/registry/minions/"
+WORKLOADS = "/registry/workloads/"
 _MARKER = "/muster-test/marker"
 _RETRY_S = 0.1
 
@@ -42,7 +43,7 @@ class EtcdHistory:
     def __init__(
         self,
         etcd_url: str,
-        prefixes: tuple[str, ...] = (PODS, NODES),
+        prefixes: tuple[str, ...] = (PODS, NODES, WORKLOADS),
         *,
         since: int | None = None,
     ) -> None:

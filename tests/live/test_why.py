@@ -64,7 +64,8 @@ def test_every_standing_is_told_while_the_run_goes_on(cluster: KubeServers, tmp_
     assert (node["refused_by"], node["reasons"]) == ("NodeResourcesFit", ["Insufficient cpu"])
     assert found["gated"]["state"] == "gated"
     assert found["member"]["state"] == "waiting for its gang"
-    assert "to appear in scheduling queue" in found["member"]["message"]
+    no_group = 'pod group "workers" doesn\'t exist for a workload "training"'
+    assert found["member"]["message"] == no_group
     assert (found["theirs"]["state"], found["theirs"]["node"]) == ("bound", "node-a")
     assert found["lonely"]["state"] == "refused"
     assert "podAntiAffinity" in found["lonely"]["message"]

@@ -17,7 +17,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     repeat_initial_ms: int = 100
     repeat_max_ms: int = 5_000
     status_patches: bool = False
-    fresh_ms: int = 30_000
+    fresh_ms: int = 15_000
 
 
 def parse_config(options: dict[str, Any]) -> Config:

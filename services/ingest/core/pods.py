@@ -167,7 +167,8 @@ def _is_ours(state: IngestState, event: PodsSeen) -> bool:
 
 def _tell_pending(state: IngestState, event: PodsSeen, sig: int, gang: int, ids: bytes) -> None:
     if ids and _is_ours(state, event):
-        state.outbox.append(PodsPending(sig, ids, gang, event.ordered_ms, event.gated))
+        key = event.gang if gang and state.gangs[event.gang].gang is None else ""
+        state.outbox.append(PodsPending(sig, ids, gang, event.ordered_ms, event.gated, key))
 
 
 def _update(state: IngestState, seen: Seen, slots: I64) -> None:

@@ -14,7 +14,17 @@ sleep only while all bits are set (`check` holds it), and an improvement puts th
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from services.queueing.core import answers, deciding, gangs, intake, looks, moves, own, preempting
+from services.queueing.core import (
+    answers,
+    deciding,
+    gangs,
+    intake,
+    looks,
+    members,
+    moves,
+    own,
+    preempting,
+)
 from services.queueing.core.check import check
 from services.queueing.core.config import Config, parse_config
 from services.queueing.core.dump import dump, load
@@ -65,6 +75,8 @@ SHARDS_MAX = 60  # shards are bits of one integer
 
 def _configured(state: QueueingState, event: Configured) -> None:
     state.config = parse_config(event.config.get("queueing", {}))
+    for number in sorted(state.gangs):
+        members.touch(state, state.gangs[number])
 
 
 def _lane_freed(state: QueueingState, _event: LaneFreed) -> None:

@@ -14,6 +14,7 @@ LANE_MS = 2_000  # how long a gang may have the lane
 HEAD_START_MS = 1_000  # how long younger pods wait, at most, for a gang that is being tried
 LANE_AFTER_FAILURES = 2  # failed attempts after which a gang asks for the lane
 GANG_RETRY_MS_MIN = 1_000  # between tries of a gang, whatever the backoff is
+GANG_TOLD_AFTER_MS = 1_000  # members are told what their gang waits for if that lasts so long
 LOOKS_MAX = 8  # signatures that shards are asked about in one step
 STEP_EVENTS_MAX = 512  # decided in one step
 STEP_PODS_MAX = 32_768  # moved in one step, give or take one event

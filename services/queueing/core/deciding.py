@@ -19,11 +19,10 @@ from services.queueing.core.config import (
     STEP_PODS_MAX,
 )
 from services.queueing.core.lanes import next_single, top
-from services.queueing.core.members import members_in
 from services.queueing.core.messages import gang_message, parked_message
 from services.queueing.core.own import FLUSH, IMPROVED, parked_ids
 from services.queueing.core.routing import dispatch, left_ids
-from services.queueing.core.state import Entry, Gang, QueueingState, Sig, by_number
+from services.queueing.core.state import Entry, Gang, QueueingState, Sig
 from services.queueing.transitions import Pod
 from shared.events.base import Event
 from shared.events.queueing import (
@@ -52,6 +51,8 @@ def decide(state: QueueingState) -> Iterator[Event]:
     for events, event in enumerate(_all(state), start=1):
         yield event
         pods += size(getattr(event, "ids", b""))
+        if isinstance(event, GangWaits) and event.message:
+            continue  # what follows tells its members
         if events >= STEP_EVENTS_MAX or pods >= STEP_PODS_MAX:
             return
 
@@ -104,9 +105,7 @@ def _gang_messages(state: QueueingState) -> Iterator[Event]:
         message = gang_message(gang)
         yield GangWaits(number, message)
         if message and message == gang.verdict:
-            ids = members_in(state, gang, Pod.WAITING)
-            for sig, part in by_number(state.pods.sig[state.pods.rows(ids)].astype(np.int64)):
-                yield Parked(sig, pack(ids[part]), message)
+            yield from looks.tell(state, gang, Parked)
 
 
 def _closed_asks(state: QueueingState) -> Iterator[Event]:

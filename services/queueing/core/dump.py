@@ -35,7 +35,7 @@ ATTEMPT_FIELDS = ("attempt", "shard", "sig", "fixed", "tried", "rounds")
 GANG_FIELDS = (
     *("gang", "seq", "key", "exists", "committed", "improved", "min_count", "version"),
     *("timeout_ms", "attempt", "failures", "tried_ms", "failed_ms", "until_ms", "priority"),
-    *("message", "verdict", "running", "look_ms", "looked"),
+    *("message", "verdict", "running", "look_ms", "looked", "tell_ms"),
 )
 LANE_FIELDS = ("gang", "priority", "until_ms")
 RATE_FIELDS = ("since_ms", "count", "last", "at_ms")

@@ -109,7 +109,7 @@ def _give_back(state: QueueingState, gang: Gang) -> None:
     gang.attempt = 0
     if len(ids):
         state.pods.attempt[state.pods.rows(ids)] = 0
-        wait(state, gang, ids)
+        wait(state, gang, ids, is_new=False)
     touch(state, gang)
     if not gang.exists:
         drop(state, gang)
@@ -141,8 +141,9 @@ def dispatched(state: QueueingState, event: GangDispatched) -> None:
 def said(state: QueueingState, event: GangWaits) -> None:
     """The message is out."""
     gang = state.gangs[event.gang]
+    is_new = event.message != gang.message
     gang.message = event.message
-    looks.gang_told(state, gang)
+    looks.gang_told(state, gang, is_new)
     touch(state, gang)
 
 

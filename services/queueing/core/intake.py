@@ -78,7 +78,7 @@ def _fresh(state: QueueingState, event: PodsPending, ids: I64) -> None:
     pods.sig[rows] = event.sig
     if event.gang:
         pods.gang[rows] = event.gang
-        members.join(members.record(state, event.gang), ids)
+        members.join(members.record(state, event.gang, event.key), ids)
     if event.gated:
         pods.move("gated", ids, rows)
     elif event.gang:
@@ -108,7 +108,7 @@ def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
     if int(pods.gang[row]) != event.gang:
         pods.gang[row] = event.gang
         if event.gang:
-            members.join(members.record(state, event.gang), one)
+            members.join(members.record(state, event.gang, event.key), one)
     if event.gated:
         if code is not Pod.GATED:
             pods.move("gated", one, pods.rows(one))

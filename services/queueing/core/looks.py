@@ -3,7 +3,8 @@
 A shard wakes pods when one of its nodes could take them; that it refuses them for other reasons, or
 counts, than it did is not worth a word until somebody asks. So while pods of a signature wait, all
 shards look again every `confirm_ms`, and with their last answer the message is confirmed or
-replaced. No pod moves for it. Gangs are tried again all the time: what the tries say is confirmed.
+replaced. No pod moves for it. Gangs are tried again all the time: what the tries say is confirmed;
+what a gang waits for before it is tried is known here.
 """
 
 from collections.abc import Iterator
@@ -11,17 +12,18 @@ from heapq import heappop
 
 import numpy as np
 
-from services.queueing.core.config import LOOKS_MAX
+from services.queueing.core.config import GANG_TOLD_AFTER_MS, LOOKS_MAX
 from services.queueing.core.members import members_in
-from services.queueing.core.messages import may_preempt, parked_message
+from services.queueing.core.messages import ON_PERMIT, gated, may_preempt, parked_message
 from services.queueing.core.own import look_later, parked_ids
 from services.queueing.core.state import Gang, QueueingState, Refusal, Sig, by_number
 from services.queueing.transitions import Pod
 from shared.events.base import Event
 from shared.events.placement import Refused
-from shared.events.queueing import Confirmed, GangWaits, ReasonsAsked
-from shared.model.columns import I64, pack
+from shared.events.queueing import Confirmed, GangWaits, Parked, ReasonsAsked
+from shared.model.columns import I64, pack, unpack
 
+OF_A_GANG = (Pod.WAITING, Pod.TRYING)
 STILL_WAITS = (Pod.ASKING, Pod.PREEMPTING)
 
 
@@ -56,7 +58,10 @@ def _helps(refusal: Refusal) -> tuple[int, bool]:
 
 def confirmed(state: QueueingState, event: Confirmed) -> None:
     """It was said. Where the reasons are others than before, preemption may help by now."""
-    pods, sig = state.pods, state.sigs[event.sig]
+    pods, ids = state.pods, unpack(event.ids)
+    if len(ids) and pods.state_of(int(ids[0])) in OF_A_GANG:
+        return
+    sig = state.sigs[event.sig]
     sig.looked = False
     state.looked.pop(sig.sig, None)
     if sig.parked_live and not sig.note and may_preempt(sig, state.config):
@@ -74,9 +79,17 @@ def gang_failed(state: QueueingState, gang: Gang) -> None:
         state.gangs_looked[gang.gang] = None
 
 
-def gang_told(state: QueueingState, gang: Gang) -> None:
-    """The gang's message was said, or said again."""
-    gang.look_ms = state.now_ms + state.config.confirm_ms
+def gang_told(state: QueueingState, gang: Gang, is_new: bool) -> None:
+    """The gang's message was said, or said again. What it waits for may come in a moment, so its
+    members are told of that a little later; a verdict they are told at once.
+    """
+    if is_new or gang.look_ms <= state.now_ms:
+        gang.look_ms = state.now_ms + state.config.confirm_ms
+    is_verdict = bool(gang.message) and gang.message == gang.verdict
+    if is_new and not gang.attempt and not is_verdict:
+        gang.tell_ms = gang.tell_ms or state.now_ms + GANG_TOLD_AFTER_MS
+    else:
+        gang.tell_ms = 0
     gang.looked = False
     state.gangs_looked.pop(gang.gang, None)
 
@@ -85,6 +98,24 @@ def gang_told(state: QueueingState, gang: Gang) -> None:
 
 
 def next_ms(state: QueueingState) -> int | None:
+    """When the next signature or gang is due."""
+    times = [next_look_ms(state), next_tell_ms(state)]
+    return min((at_ms for at_ms in times if at_ms is not None), default=None)
+
+
+def next_tell_ms(state: QueueingState) -> int | None:
+    """When the members of the next gang are told."""
+    heap = state.gang_tells
+    while heap:
+        at_ms, number = heap[0]
+        gang = state.gangs.get(number)
+        if gang is not None and gang.due_ms == at_ms:
+            return at_ms
+        heappop(heap)
+    return None
+
+
+def next_look_ms(state: QueueingState) -> int | None:
     """When the next signature is due."""
     heap = state.looks if state.config.confirm_ms else []
     while heap:
@@ -107,19 +138,38 @@ def decide(state: QueueingState) -> Iterator[Event]:
         yield Confirmed(number, pack(ids), parked_message(sig, state.config))
     for number in sorted(state.gangs_looked):
         gang = state.gangs[number]
-        ids = members_in(state, gang, Pod.WAITING)
         yield GangWaits(number, gang.message)
-        for sig_number, part in _by_signature(state, ids):
-            yield Confirmed(sig_number, pack(ids[part]), gang.message)
+        yield from tell(state, gang, Confirmed)
+    yield from _tells(state)
     for _look in range(LOOKS_MAX):
-        at_ms = next_ms(state)
+        at_ms = next_look_ms(state)
         if at_ms is None or at_ms > state.now_ms:
             return
         yield ReasonsAsked(state.looks[0][1])
 
 
-def _by_signature(state: QueueingState, ids: I64) -> list[tuple[int, I64]]:
-    return by_number(state.pods.sig[state.pods.rows(ids)].astype(np.int64)) if len(ids) else []
+def _tells(state: QueueingState) -> Iterator[Event]:
+    """Members that are to be told, or told again, what their gang waits for."""
+    while (at_ms := next_tell_ms(state)) is not None and at_ms <= state.now_ms:
+        gang = state.gangs[state.gang_tells[0][1]]
+        is_new = bool(gang.tell_ms)
+        if gang.attempt and (gated(gang) or not gang.message or not is_new):
+            # What was said before the try does not hold for as long as that.
+            yield GangWaits(gang.gang, ON_PERMIT)
+        else:
+            yield GangWaits(gang.gang, gang.message)
+        yield from tell(state, gang, Parked if is_new else Confirmed)
+
+
+def tell(
+    state: QueueingState, gang: Gang, kind: type[Parked] | type[Confirmed]
+) -> Iterator[Parked | Confirmed]:
+    """What is said of the gang, to all of its members that wait."""
+    for code in (Pod.WAITING, Pod.TRYING):
+        ids = members_in(state, gang, code)
+        if len(ids):
+            for sig, part in by_number(state.pods.sig[state.pods.rows(ids)].astype(np.int64)):
+                yield kind(sig, pack(ids[part]), gang.message)
 
 
 def _waiting(state: QueueingState, sig: Sig) -> I64:

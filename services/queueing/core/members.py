@@ -7,20 +7,21 @@ from heapq import heappush
 
 import numpy as np
 
-from services.queueing.core.config import GANG_RETRY_MS_MIN
-from services.queueing.core.messages import gang_message
+from services.queueing.core.config import GANG_RETRY_MS_MIN, GANG_TOLD_AFTER_MS
+from services.queueing.core.messages import gang_message, gated
 from services.queueing.core.pods import Rows
 from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.transitions import Pod
 from shared.model.columns import I64
 
 
-def record(state: QueueingState, number: int) -> Gang:
+def record(state: QueueingState, number: int, key: str = "") -> Gang:
     """The gang's record, made when a member or the group itself is met first."""
     gang = state.gangs.get(number)
     if gang is None:
         gang = state.gangs[number] = Gang(number, state.next_seq)
         state.next_seq += 1
+    gang.key = gang.key or key
     return gang
 
 
@@ -53,14 +54,41 @@ def touch(state: QueueingState, gang: Gang) -> None:
         state.say.pop(gang.gang, None)
     if gang.attempt:
         state.trying[gang.gang] = None
+        _tell_in_time(state, gang)
         return
     state.trying.pop(gang.gang, None)
+    _tell_in_time(state, gang)
     if complete(gang):
         at_ms = retry_ms(state, gang)
         if at_ms <= state.now_ms:
             heappush(state.gangs_ready, (-gang.priority, gang.seq, gang.gang))
         else:
             heappush(state.gang_timers, (at_ms, gang.gang))
+
+
+def _tell_in_time(state: QueueingState, gang: Gang) -> None:
+    due_ms = tell_due_ms(state, gang)
+    if due_ms != gang.due_ms:
+        gang.due_ms = due_ms
+        if due_ms is not None:
+            heappush(state.gang_tells, (due_ms, gang.gang))
+
+
+def tell_due_ms(state: QueueingState, gang: Gang) -> int | None:
+    """When members are told again what is said of their gang. A try is mostly over before it is
+    worth a word; and while a gang can be tried, what its tries come to says it all.
+    """
+    if gang.committed:
+        return None
+    look_ms = gang.look_ms if state.config.confirm_ms else 0
+    if gang.attempt:
+        least_ms = gang.tried_ms + GANG_TOLD_AFTER_MS
+        times = [max(at_ms, least_ms) for at_ms in (gang.tell_ms, look_ms) if at_ms]
+    else:
+        is_gated = gated(gang)
+        times = [gang.tell_ms] if gang.tell_ms and gang.message else []
+        times += [look_ms] if look_ms and is_gated else []
+    return min(times) if times else None
 
 
 def index(state: QueueingState, gang: Gang) -> None:
@@ -92,8 +120,8 @@ def join(gang: Gang, ids: I64) -> None:
         gang.improved = True
 
 
-def wait(state: QueueingState, gang: Gang, ids: I64) -> None:
-    """Members wait for the gang's next try."""
+def wait(state: QueueingState, gang: Gang, ids: I64, is_new: bool = True) -> None:
+    """Members wait for the gang's next try; those that were tried know why."""
     pods = state.pods
     rows = pods.rows(ids)
     pods.move("waits", ids, rows)
@@ -102,6 +130,8 @@ def wait(state: QueueingState, gang: Gang, ids: I64) -> None:
     for sig, _part in by_number(pods.sig[rows].astype(np.int64)):
         gang.priority = max(gang.priority, state.sigs[sig].priority)
     gang.waiting += len(ids)
+    if is_new and not gang.tell_ms:
+        gang.tell_ms = state.now_ms + GANG_TOLD_AFTER_MS
     touch(state, gang)
 
 

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Mapping
 from services.queueing.core.config import Config
 from services.queueing.core.state import Gang, Refusal, Sig
 
+WORKLOAD_KEY = 3  # namespace/workload/group, and perhaps a replica; later namespace/group
 NO_NODES = "no nodes available to schedule pods"
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
+ON_PERMIT = "waiting for minCount pods from a gang to be waiting on permit"
 
 
 def fit_error(reasons: Mapping[str, int] | Iterable[tuple[str, int]], nodes: int) -> str:
@@ -69,11 +71,23 @@ def gang_message(gang: Gang) -> str:
     if gang.committed or not gang.waiting:
         return ""
     if not gang.exists:
-        name = gang.key or f"#{gang.gang}"
-        return f'waiting for pods\'s pod group "{name}" to appear in scheduling queue'
+        return no_group(gang)
     if gang.waiting + gang.running < gang.min_count:
         return TOO_FEW
     return gang.verdict
+
+
+def no_group(gang: Gang) -> str:
+    """The group is not there; of a workload that is not there either the same is true."""
+    names = gang.key.split("/")
+    if len(names) < WORKLOAD_KEY:
+        return f'waiting for pods\'s pod group "{names[-1]}" to appear in scheduling queue'
+    return f'pod group "{names[2]}" doesn\'t exist for a workload "{names[1]}"'
+
+
+def gated(gang: Gang) -> bool:
+    """Whether what was said is why the gang is not tried, or is not yet through; not a verdict."""
+    return gang.message not in ("", gang.verdict)
 
 
 def timed_out(gang: Gang) -> str:

@@ -63,13 +63,13 @@ def _take_left(state: QueueingState, sig: Sig, attempt: Attempt, number: int, co
 
 def parked(state: QueueingState, event: Parked) -> None:
     """Pods refused everywhere; or a pod preemption has nobody for; or members of a gang (who wait
-    already).
+    already, or are being tried).
     """
     pods = state.pods
     ids = unpack(event.ids)
     rows = pods.rows(ids)
     code = Pod(int(pods.state[rows][0]))
-    if code is Pod.WAITING:
+    if code in (Pod.WAITING, Pod.TRYING):
         return
     sig = state.sigs[event.sig]
     moves.leave(state, ids, rows)

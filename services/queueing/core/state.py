@@ -153,11 +153,13 @@ class Gang:
     """A pod group and its members. `attempt` 0: none open. `seq` is its age.
 
     Times: tried at `tried_ms`, failed at `failed_ms`, `until_ms` ends the backoff, `improved` since
-    the last try. What a try says again is said (`looked`) from `look_ms` on.
+    the last try. What a try says again is said (`looked`) from `look_ms` on. At `tell_ms` members
+    are told what is said of the gang; `due_ms` is for when its message was put on the heap.
     """
 
     __slots__ = (
-        *("attempt", "committed", "exists", "failed_ms", "failures", "gang", "improved", "key"),
+        *("attempt", "committed", "due_ms", "exists", "failed_ms", "failures", "gang", "improved"),
+        "key",
         *(
             "look_ms",
             "looked",
@@ -170,7 +172,7 @@ class Gang:
             "sigs",
             "timeout_ms",
         ),
-        *("tried_ms", "until_ms", "verdict", "version", "waiting"),
+        *("tell_ms", "tried_ms", "until_ms", "verdict", "version", "waiting"),
     )
 
     def __init__(self, gang: int, seq: int) -> None:
@@ -182,7 +184,8 @@ class Gang:
         self.attempt = self.failures = self.tried_ms = self.failed_ms = self.until_ms = 0
         self.priority = -(1 << 62)
         self.message = self.verdict = ""
-        self.look_ms = 0
+        self.look_ms = self.tell_ms = 0
+        self.due_ms: int | None = None
         self.looked = False
         self.sigs: tuple[int, ...] = ()
         self.members = array("q")
@@ -267,6 +270,7 @@ class QueueingState(MachineState):
         self.say: dict[int, None] = {}  # gangs whose message changed
         self.gangs_ready: list[tuple[int, int, int]] = []  # (-priority, age, gang)
         self.gang_timers: list[tuple[int, int]] = []
+        self.gang_tells: list[tuple[int, int]] = []  # when members are told, gang
         self.trying: dict[int, None] = {}  # gangs with an open attempt
         self.gangs_by_sig: dict[int, dict[int, None]] = {}  # signature -> gangs tried with it
 

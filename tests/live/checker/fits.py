@@ -14,7 +14,7 @@ _SMALL = {"": Decimal(1), "m": Decimal("1e-3"), "u": Decimal("1e-6"), "n": Decim
 _LARGE = {letter: Decimal(1000 ** (power + 1)) for power, letter in enumerate("kMGTPE")}
 _BINARY = {f"{letter}i": Decimal(1024 ** (power + 1)) for power, letter in enumerate("KMGTPE")}
 _SUFFIXES = {**_SMALL, **_LARGE, **_BINARY}
-_FINISHED = ("Succeeded", "Failed")
+FINISHED = ("Succeeded", "Failed")
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
@@ -58,7 +58,7 @@ def requests(pod: Mapping[str, Any]) -> Amounts:
 
 def holds_its_node(pod: Mapping[str, Any]) -> bool:
     """Whether it takes room: it has a node and has not finished."""
-    if pod.get("status", {}).get("phase") in _FINISHED:
+    if pod.get("status", {}).get("phase") in FINISHED:
         return False
     return bool(pod["spec"].get("nodeName"))
 

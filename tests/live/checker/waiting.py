@@ -1,5 +1,5 @@
-"""Whoever waits says why: a message that is fresh, that was true when it was decided, and no node
-that would take the pod now.
+"""Whoever waits says why, gang members and refused pods like all others: a message that is fresh,
+that was true when it was decided, and no node that would take the pod now.
 """
 
 import json
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.live.checker import gangs
 from tests.live.checker.audit import stamp_s
 from tests.live.checker.fits import CannotJudge, refuse_unknown
 from tests.live.checker.world import PODS, Change, World
@@ -24,7 +25,7 @@ class _Waiting:
     pod: Any
     message: str
     written: Change
-    spec: str
+    alike: str
     truths: list[str] = field(default_factory=list)
 
     def is_confirmed(self) -> bool:
@@ -48,19 +49,17 @@ def waits(
         age_s = now_s - stamp_s(said.get("lastProbeTime") or said["lastTransitionTime"])
         if age_s > MESSAGE_AGE_S:
             problems.append(f"{name} waits with a message of {age_s:.0f} s ago: {message}")
-        if pod["spec"].get("workloadRef"):
-            # What its gang waits for is more than one node.
-            continue
         try:
             refuse_unknown(pod)
         except CannotJudge as error:
-            problems.append(f"{name} waits, and nobody can say whether it must: {error}")
+            if not _is_refused(pod, message):
+                problems.append(f"{name} waits, and nobody can say whether it must: {error}")
             continue
-        if not end.message(pod):
+        if "" in _truths(end, pod):
             problems.append(f"{name} waits, and a node would take it: {message}")
         text = message.partition(" preemption:")[0]
-        spec = json.dumps(pod["spec"], sort_keys=True)
-        judged.append(_Waiting(name, pod, text, _written(changes, key, said), spec))
+        alike = json.dumps([pod["spec"], pod["metadata"]["namespace"]], sort_keys=True)
+        judged.append(_Waiting(name, pod, text, _written(changes, key, said), alike))
     _confirm(changes, judged)
     return problems + [
         f"{one.name} says {one.message!r} since {one.written.revision}; true is "
@@ -68,6 +67,20 @@ def waits(
         for one in judged
         if not one.is_confirmed()
     ]
+
+
+def _truths(world: World, pod: Any) -> list[str]:
+    """What a pod may say; an empty text where it has nothing to wait for."""
+    return gangs.truths(world, pod) if pod["spec"].get("workloadRef") else [world.message(pod)]
+
+
+def _is_refused(pod: Any, message: str) -> bool:
+    """Whether it says by name which of its fields, that it has, keeps it from being scheduled."""
+    path, _, rule = message.partition(": ")
+    spec, _, field = path.partition(".")
+    return (
+        spec == "spec" and field.partition(".")[0].partition("[")[0] in pod["spec"] and rule != ""
+    )
 
 
 def _written(changes: Sequence[Change], key: str, said: Mapping[str, Any]) -> Change:
@@ -86,13 +99,13 @@ def _confirm(changes: Sequence[Change], judged: Sequence[_Waiting]) -> None:
     for number, change in enumerate(changes):
         world.apply(change)
         until_s = changes[number + 1].time_s if number + 1 < len(changes) else float("inf")
-        answers: dict[str, str] = {}
+        answers: dict[str, list[str]] = {}
         for one in open_:
             # The state after this change was in force until the next one.
             if until_s >= one.written.time_s - DECIDED_WITHIN_S:
-                if one.spec not in answers:
-                    answers[one.spec] = world.message(one.pod)
-                one.truths.append(answers[one.spec])
+                if one.alike not in answers:
+                    answers[one.alike] = _truths(world, one.pod)
+                one.truths += answers[one.alike]
         open_ = [
             one
             for one in open_

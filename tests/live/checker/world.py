@@ -8,6 +8,7 @@ from tests.live.checker.fits import Amounts, allocatable, holds_its_node, reques
 
 PODS = "/registry/pods/"
 NODES = "/registry/minions/"
+WORKLOADS = "/registry/workloads/"
 NO_NODES = "no nodes available to schedule pods"
 Pod = Mapping[str, Any]
 
@@ -33,6 +34,7 @@ class World:
         self.pods: dict[str, Any] = {}
         self.on: dict[str, dict[str, Any]] = {}
         self._used: dict[str, Amounts] = {}
+        self._workloads: dict[str, Any] = {}
         # By uid: what a pod asks for never changes.
         self._asked: dict[str, Amounts] = {}
 
@@ -44,6 +46,8 @@ class World:
                 self.nodes.pop(name, None)
             else:
                 self.nodes[name] = change.value
+        elif change.key.startswith(WORKLOADS):
+            self._workloads[change.key.removeprefix(WORKLOADS)] = change.value
         elif change.key.startswith(PODS):
             self._drop(change.key)
             if change.value is not None:
@@ -70,6 +74,12 @@ class World:
             self._asked[uid] = requests(pod)
         return self._asked[uid]
 
+    def group(self, namespace: str, workload: str, name: str) -> Any:
+        """The policy of a workload's group; None when there is no such group."""
+        held = self._workloads.get(f"{namespace}/{workload}") or {"spec": {"podGroups": []}}
+        groups = held["spec"]["podGroups"]
+        return next((group["policy"] for group in groups if group["name"] == name), None)
+
     def used(self, name: str) -> Amounts:
         """What the pods on a node take, all together."""
         return self._used.get(name, Counter())
@@ -87,6 +97,10 @@ class World:
             if not said:
                 return ""
             reasons.update(said)
+        return self.sentence(reasons)
+
+    def sentence(self, reasons: Mapping[str, int]) -> str:
+        """So many nodes with each reason, in words."""
         if not self.nodes:
             return NO_NODES
         texts = sorted(f"{count} {reason}" for reason, count in reasons.items())

@@ -373,7 +373,7 @@ def lane() -> Any:
 
 def test_what_is_written_is_not_written_again_at_once():
     steps = lane()
-    assert steps.when(Parked(1, pack([1, 2]), "why"), at_ms=30_999) == []
+    assert steps.when(Parked(1, pack([1, 2]), "why"), at_ms=15_999) == []
     assert told(steps.when(Confirmed(1, pack([1, 2]), "other"))) == [("FencesAsked", 2, [1, 2])]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.checker.fits import Load
+from muster.checker.fits import Load, surely_not
 from muster.checker.history import PodTruth
 from muster.checker.waiting import Cluster
 from shared.model.objects import GpuRequest, Node, PodSpec
@@ -38,6 +38,22 @@ def pod(milli: int, count: int = 1, priority: int = 0) -> PodTruth:
 def test_devices_that_nobody_told_of_may_be_any(standing, wanted, room):
     assert cluster(*standing).room_for(wanted) == room
     assert bool(cluster(*standing).copies(wanted)) == bool(room)
+
+
+@pytest.mark.parametrize(
+    ("standing", "reason"),
+    [
+        ([(1000, 1)], None),
+        ([(1000, 1), (1000, 2)], "gpu"),
+        ([(1000, 0), (1000, 2)], "gpu"),
+        # More than there is: whose device the third has nobody knows.
+        ([(1000, 0), (500, 2), (1000, 2)], None),
+        ([(1000, 0), (500, 1), (1000, 2)], "gpu"),
+    ],
+)
+def test_somebody_elses_surplus_may_be_on_any_device(standing, reason):
+    (load,) = cluster(*standing).loads.values()
+    assert surely_not(pod(1000).spec, NODE, load) == reason
 
 
 def test_victims_take_what_is_not_known_with_them():

@@ -68,6 +68,20 @@ class History:
         metadata = {"name": name, "namespace": "default", "uid": f"uid-of-{name}"}
         return {"metadata": metadata, "spec": spec, "status": status}
 
+    def workload(self, name: str, min_count: int) -> None:
+        """With one group, `all`."""
+        group = {"name": "all", "policy": {"gang": {"minCount": min_count}}}
+        self.store(f"workloads/default/{name}", {"spec": {"podGroups": [group]}})
+
+    def member(self, name: str, message: str = "", workload: str = "team", cpu: str = "1") -> None:
+        """A pod of a workload's group, and why it waits."""
+        if message:
+            self.waits(name, message, cpu)
+        else:
+            self.pod(name, cpu)
+        reference = {"name": workload, "podGroup": "all"}
+        self.changes[-1].value["spec"]["workloadRef"] = reference
+
     def bind(self, name: str, node: str, cpu: str = "1", scheduler: str = "muster") -> None:
         """What the API server does, and what its audit log says of it."""
         self.store(f"pods/default/{name}", self._pod(name, cpu, scheduler, {}, node))

@@ -1,9 +1,12 @@
 """The checker of the live tests is content with a true history, and sees every planted fault."""
 
+from typing import Any
+
 import pytest
 
 from tests.live.checker import fits
 from tests.live.checker.audit import posts
+from tests.live.checker.gangs import ON_PERMIT, TOO_FEW
 from tests.unit.live.history import FULL, NO_VICTIMS, History, place, two_nodes
 
 
@@ -156,6 +159,84 @@ def test_gated_and_leaving_pods_need_no_word(history: History):
     history.pod("leaving")
     history.changes[-1].value["metadata"]["deletionTimestamp"] = "now"
     assert history.verdict().problems == []
+
+
+NO_GROUP = 'pod group "all" doesn\'t exist for a workload "team"'
+
+
+@pytest.fixture
+def gang() -> History:
+    """Two nodes with room for two pods each, and two members of a gang of five."""
+    history = two_nodes()
+    for number in range(2):
+        history.member(f"member-{number}", NO_GROUP)
+    history.workload("team", 5)
+    for number in range(2):
+        history.member(f"member-{number}", TOO_FEW)
+    return history
+
+
+def complete(history: History, message: str) -> None:
+    """The other three come, and all say the same."""
+    for number in range(2, 5):
+        history.member(f"member-{number}", TOO_FEW)
+    for number in range(5):
+        history.member(f"member-{number}", message)
+
+
+def test_a_gang_that_waits_for_its_members_is_well(gang: History):
+    assert gang.verdict().problems == []
+
+
+def test_a_member_without_a_word_is_seen(gang: History):
+    gang.member("member-2")
+    assert one_problem(gang) == "default/member-2 is forgotten: no node, and no word why"
+
+
+def test_a_stale_message_of_a_member_is_seen(gang: History):
+    gang.now_s += 58.5
+    assert "member-0 waits with a message of 60 s ago" in one_problem(gang)
+
+
+def test_a_member_that_waits_for_a_group_that_is_there_is_seen(gang: History):
+    gang.now_s += 10
+    gang.member("member-0", NO_GROUP)
+    problem = one_problem(gang)
+    assert f"default/member-0 says {NO_GROUP!r}" in problem
+    assert TOO_FEW in problem
+
+
+def test_a_gang_that_does_not_fit_together_is_well(gang: History):
+    complete(gang, FULL)
+    assert gang.verdict().problems == []
+
+
+def test_a_gang_that_fits_and_waits_is_seen(gang: History):
+    gang.node("node-c")
+    complete(gang, TOO_FEW)
+    problems = gang.verdict().problems
+    assert len([one for one in problems if "a node would take it" in one]) == 5
+
+
+def test_a_gang_that_says_something_else_than_what_fills_up_is_seen(gang: History):
+    complete(gang, "0/2 nodes are available: 2 Too many pods.")
+    problems = gang.verdict().problems
+    assert len(problems) == 5
+    assert all(f"{FULL!r}" in one or ON_PERMIT in one or "timed" in one for one in problems)
+
+
+AFFINITY: dict[str, Any] = {
+    "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}
+}
+
+
+def test_a_refused_pod_says_which_of_its_fields_it_is(history: History):
+    history.waits("alone", "spec.affinity.podAntiAffinity: is not supported")
+    history.changes[-1].value["spec"]["affinity"] = AFFINITY
+    assert history.verdict().problems == []
+    history.waits("alone", "spec.volumes: is not supported")
+    history.changes[-1].value["spec"]["affinity"] = AFFINITY
+    assert "nobody can say whether it must" in one_problem(history)
 
 
 def test_a_stale_message_is_seen(history: History):

@@ -31,8 +31,8 @@ def queue(shards: int = 1, priorities: tuple[int, ...] = (0,), **options: Any) -
     return steps
 
 
-def pending(sig: int, *pods: int, gang: int = 0, gated: bool = False) -> PodsPending:
-    return PodsPending(sig, pack(pods), gang, gated=gated)
+def pending(sig: int, *pods: int, gang: int = 0, gated: bool = False, key: str = "") -> PodsPending:
+    return PodsPending(sig, pack(pods), gang, gated=gated, key=key)
 
 
 def reserved(tried: Dispatched, *pods: int) -> Reserved:

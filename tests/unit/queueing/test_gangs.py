@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from services.queueing.core import deciding
+from services.queueing.core.messages import ON_PERMIT, TOO_FEW
 from shared.events.binding import BindFailed
 from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
@@ -59,9 +62,9 @@ def fail(steps: Any, first: GangDispatched, times: int) -> None:
 
 def test_members_wait_for_the_group_and_for_min_count():
     steps = queue()
-    events = steps.when(pending(1, 1, 2, gang=1))
+    events = steps.when(pending(1, 1, 2, gang=1, key="default/g1"))
     assert [event.message for event in of_type(events, GangWaits)] == [
-        'waiting for pods\'s pod group "#1" to appear in scheduling queue'
+        'waiting for pods\'s pod group "g1" to appear in scheduling queue'
     ]
     events = steps.when(group(3))
     assert [event.message for event in of_type(events, GangWaits)] == [
@@ -70,6 +73,71 @@ def test_members_wait_for_the_group_and_for_min_count():
     events = steps.when(pending(1, 3, gang=1))
     assert [members(event) for event in gang_tries(events)] == [[(1, [1, 2, 3])]]
     assert tries(events) == []
+
+
+def told(events: Any) -> list[tuple[list[int], str]]:
+    return [(ids(event), event.message) for event in of_type(events, Parked)]
+
+
+@pytest.mark.parametrize("key", ["default/team/all", "default/team/all/3"])
+def test_members_are_told_what_a_gang_waits_for_that_was_never_tried(key):
+    steps = queue(priorities=(0, 0))
+    steps.when(pending(1, 1, 2, gang=1, key=key), pending(2, 3, gang=1, key=key))
+    assert steps.core.due_ms(steps.state) == 2_000
+    assert told(steps.when(at_ms=1_999)) == []
+    steps.reload()
+    text = 'pod group "all" doesn\'t exist for a workload "team"'
+    assert told(steps.when(at_ms=2_000)) == [([1, 2], text), ([3], text)]
+    assert steps.core.due_ms(steps.state) is None
+    assert told(steps.when(group(4), at_ms=10_000)) == []
+    assert told(steps.when(at_ms=11_000)) == [([1, 2], TOO_FEW), ([3], TOO_FEW)]
+    # Who comes later is told, too, though nothing else is said of the gang.
+    assert told(steps.when(pending(1, 4, gang=1, gated=True), at_ms=11_500)) == []
+    assert told(steps.when(PodsGone(pack([2])), pending(1, 4, gang=1), at_ms=12_000)) == []
+    assert told(steps.when(at_ms=13_000)) == [([1, 4], TOO_FEW), ([3], TOO_FEW)]
+
+
+def test_a_gang_that_is_whole_within_a_moment_is_not_worth_a_word():
+    steps = queue()
+    steps.when(group(3), pending(1, 1, 2, gang=1))
+    event = gang_tries(steps.when(pending(1, 3, gang=1), at_ms=1_900))[0]
+    assert told(steps.when(at_ms=2_899)) == []
+    assert told(steps.when(committed(event, 1, 2, 3))) == []
+    assert steps.core.due_ms(steps.state) is None
+
+
+def test_members_of_a_gang_whose_try_lasts_are_told_that_they_wait_on_permit():
+    steps = queue()
+    steps.when(group(3), pending(1, 1, 2, gang=1))
+    assert told(steps.when(at_ms=2_000)) == [([1, 2], TOO_FEW)]
+    event = gang_tries(steps.when(pending(1, 3, gang=1), at_ms=5_000))[0]
+    steps.reload()
+    assert told(steps.when(at_ms=5_999)) == []
+    events = steps.when(at_ms=6_000)
+    assert told(events) == [([1, 2, 3], ON_PERMIT)]
+    assert of_type(events, GangWaits) == [GangWaits(1, ON_PERMIT)]
+    text = "0/3 nodes are available: 3 Insufficient cpu."
+    assert told(steps.when(released(event), at_ms=7_000)) == [([1, 2, 3], text)]
+
+
+def test_a_member_that_joins_a_gang_that_does_not_fit_is_told_why():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    steps.when(released(event), at_ms=2_000)
+    again = gang_tries(steps.when(pending(1, 3, gang=1), at_ms=3_000))[0]
+    assert told(steps.when(released(again), at_ms=3_010)) == []
+    text = "0/3 nodes are available: 3 Insufficient cpu."
+    assert told(steps.when(at_ms=4_000)) == [([1, 2, 3], text)]
+
+
+def test_a_step_that_has_done_enough_still_tells_the_members(monkeypatch):
+    monkeypatch.setattr(deciding, "STEP_EVENTS_MAX", 1)
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))
+    while not event:
+        event = gang_tries(steps.when())
+    text = "0/3 nodes are available: 3 Insufficient cpu."
+    assert told(steps.when(released(event[0]), at_ms=2_000)) == [([1, 2], text)]
 
 
 def test_a_gated_member_does_not_count():
@@ -232,7 +300,7 @@ def test_a_deleted_group_makes_its_members_wait_and_is_forgotten_with_the_last()
     steps = queue()
     steps.when(group(2), pending(1, 1, gang=1))
     events = steps.when(GangGone(1))
-    assert "default/g1" in of_type(events, GangWaits)[0].message
+    assert '"g1"' in of_type(events, GangWaits)[0].message
     steps.when(PodsGone(pack([1])))
     assert steps.state.gangs == {}
 

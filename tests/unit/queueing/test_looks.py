@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from services.queueing.core.messages import ON_PERMIT, TOO_FEW
 from services.queueing.transitions import Pod
+from shared.events.ingest import PodsGone
 from shared.events.permit import GangReleased
 from shared.events.placement import Refused
 from shared.events.preemption import PreemptionClosed
@@ -138,6 +140,45 @@ def test_a_gang_whose_tries_come_to_the_same_says_so_again(reload):
             assert of_type(events, GangWaits) == [GangWaits(1, text)]
         assert steps.core.due_ms(steps.state) > at_ms
     assert told == [42_000, 82_000]
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_what_a_gang_waits_for_is_confirmed_though_it_is_never_tried(reload):
+    steps = queue(confirm_ms=40_000)
+    steps.when(group(3), pending(1, 1, 2, gang=1))
+    steps.when(at_ms=2_000)
+    if reload:
+        steps.reload()
+    assert steps.core.due_ms(steps.state) == LATER_MS
+    assert steps.when(at_ms=LATER_MS - 1) == []
+    events = steps.when(at_ms=LATER_MS)
+    assert said(events) == [([1, 2], TOO_FEW)]
+    assert of_type(events, GangWaits) == [GangWaits(1, TOO_FEW)]
+    # Telling who comes next does not put off what the others are told.
+    steps.when(pending(1, 3, gang=1, gated=True), at_ms=LATER_MS + 10_000)
+    steps.when(PodsGone(ids_column(2)), pending(1, 3, gang=1), at_ms=LATER_MS + 20_000)
+    steps.when(at_ms=LATER_MS + 21_000)
+    assert said(steps.when(at_ms=LATER_MS + 40_000)) == [([1, 3], TOO_FEW)]
+
+
+def test_members_of_a_gang_that_is_being_tried_are_told_again():
+    steps = queue(confirm_ms=40_000)
+    tried_ms = 1_000
+    steps.when(group(2), pending(1, 1, 2, gang=1))
+    assert steps.core.due_ms(steps.state) == tried_ms + 1_000
+    steps.when(at_ms=2_000)
+    assert said(steps.when(at_ms=41_999)) == []
+    assert said(steps.when(at_ms=42_000)) == [([1, 2], ON_PERMIT)]
+    assert steps.core.due_ms(steps.state) == 82_000
+
+
+def test_a_verdict_stands_during_the_next_try_for_a_while_only():
+    steps = queue(confirm_ms=40_000)
+    first = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    steps.when(GangReleased(1, first.attempt, ((CPU, 3),), 3), at_ms=1_500)
+    gang_tries(steps.when(at_ms=11_500))
+    assert steps.when(at_ms=41_499) == []
+    assert said(steps.when(at_ms=41_500)) == [([1, 2], ON_PERMIT)]
 
 
 def test_at_most_a_few_are_asked_about_in_one_step():

@@ -1,0 +1,71 @@
+"""What a gang's members wait for, by brute force over whole objects: their workload, enough of
+them, room for all that are there at once.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tests.live.checker.fits import FINISHED, requests, why_not
+from tests.live.checker.world import Pod, World
+
+TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
+ON_PERMIT = "waiting for minCount pods from a gang to be waiting on permit"
+
+
+def truths(world: World, pod: Pod) -> list[str]:
+    """What the pod may say in this world; empty texts mean that it has nothing to wait for."""
+    ref, namespace = pod["spec"]["workloadRef"], pod["metadata"]["namespace"]
+    policy = world.group(namespace, ref["name"], ref["podGroup"])
+    if policy is None:
+        return [f'pod group "{ref["podGroup"]}" doesn\'t exist for a workload "{ref["name"]}"']
+    if "gang" not in policy:
+        return [world.message(pod)]
+    members = list(_members(world, namespace, ref))
+    least = policy["gang"]["minCount"]
+    if len(members) < least:
+        return [TOO_FEW]
+    if any(one["spec"].get("nodeName") for one in members):
+        return [world.message(pod)]
+    said = together(world, members, least)
+    timed_out = f"gang timed out waiting for minCount members ({least}) to have a node"
+    return [said, ON_PERMIT, timed_out] if said else ["", ON_PERMIT]
+
+
+def _members(world: World, namespace: str, ref: Mapping[str, str]) -> Iterator[Pod]:
+    for one in world.pods.values():
+        spec, meta = one["spec"], one["metadata"]
+        if spec.get("workloadRef") != ref or meta["namespace"] != namespace:
+            continue
+        finished = one.get("status", {}).get("phase") in FINISHED
+        if not (finished or spec.get("schedulingGates") or meta.get("deletionTimestamp")):
+            yield one
+
+
+def _rules(pod: Pod) -> str:
+    """What decides about nodes."""
+    spec = pod["spec"]
+    names = ("nodeSelector", "affinity", "tolerations")
+    ports = [one.get("ports") for one in spec["containers"]]
+    return repr([sorted(requests(pod).items()), ports, *map(spec.get, names)])
+
+
+def together(world: World, members: Sequence[Pod], least: int) -> str:
+    """Why not at least so many of these, which are alike, fit at once; empty when they do."""
+    assert len({_rules(one) for one in members}) == 1, "members that differ are beyond this"
+    used = {name: Counter(world.used(name)) for name in world.nodes}
+    beside: dict[str, list[Any]] = {
+        name: list(world.on.get(name, {}).values()) for name in world.nodes
+    }
+    for number, one in enumerate(members):
+        reasons: Counter[str] = Counter()
+        for name, node in world.nodes.items():
+            said = why_not(one, node, used[name], beside[name])
+            if not said:
+                used[name].update(requests(one))
+                beside[name].append(one)
+                break
+            reasons.update(said)
+        else:
+            return "" if number >= least else world.sentence(reasons)
+    return ""

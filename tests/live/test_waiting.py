@@ -1,0 +1,107 @@
+"""Nobody waits without a word: gang members that were never tried, or are not tried any more, and
+pods that are refused say why, and say it again.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from shared.testing.kube_options import KubeOptions
+from shared.testing.kube_server import KubeServers
+from tests.live.case import Case
+from tests.live.conftest import NewCluster
+from tests.live.world import PODS, Running, create_nodes, delete_pods, muster_run, pod, until
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
+SOON = ("--set", "queueing.confirm_ms=2000", "--set", "binding.fresh_ms=1000")
+REF = {"name": "team", "podGroup": "all"}
+NO_GROUP = 'pod group "all" doesn\'t exist for a workload "team"'
+TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
+FULL = "0/2 nodes are available: 2 Insufficient cpu."
+
+
+@pytest.fixture(scope="module")
+def servers(new_cluster: NewCluster) -> KubeServers:
+    servers = new_cluster(KubeOptions(storage_json=True))
+    create_nodes(servers.api, ["node-a", "node-b"], cpu=2)
+    return servers
+
+
+@pytest.fixture
+def muster(servers: KubeServers, case: Case, tmp_path) -> Iterator[Running]:
+    with muster_run(servers.kubeconfig, tmp_path, *SOON) as running:
+        yield running
+        case.check(tmp_path / "run")
+        running.stop()
+    delete_pods(servers.api)
+
+
+def said(servers: KubeServers, *names: str) -> list[dict[str, Any]]:
+    """The pods' conditions."""
+    found = [servers.api.get(f"{PODS}/{name}").ok()["status"] for name in names]
+    return [dict((one.get("conditions") or [{}])[0]) for one in found]
+
+
+def messages(servers: KubeServers, *names: str) -> list[str]:
+    return [one.get("message", "") for one in said(servers, *names)]
+
+
+def say(servers: KubeServers, message: str, *names: str) -> None:
+    """Until all of them say so, and then until they have said so again."""
+    until(message, lambda: messages(servers, *names) == [message] * len(names), 20)
+    first = said(servers, *names)
+    assert {(one["status"], one["reason"]) for one in first} == {("False", "Unschedulable")}
+
+    def is_again() -> bool:
+        pairs = zip(first, said(servers, *names), strict=True)
+        return all(now["lastProbeTime"] > before["lastProbeTime"] for before, now in pairs)
+
+    until(f"{message} again", is_again, 20)
+    assert messages(servers, *names) == [message] * len(names)
+
+
+def workload(min_count: int) -> dict[str, Any]:
+    group = {"name": "all", "policy": {"gang": {"minCount": min_count}}}
+    return {
+        "apiVersion": "scheduling.k8s.io/v1alpha1",
+        "kind": "Workload",
+        "metadata": {"name": "team"},
+        "spec": {"podGroups": [group]},
+    }
+
+
+def test_members_say_what_their_gang_waits_for(servers: KubeServers, muster: Running, case: Case):
+    api = servers.api
+    names = [f"member-{number}" for number in range(5)]
+    for name in names[:2]:
+        api.create(PODS, pod(name, cpu="900m", workloadRef=REF)).ok()
+    say(servers, NO_GROUP, *names[:2])
+    api.create(WORKLOADS, workload(5)).ok()
+    say(servers, TOO_FEW, *names[:2])
+    api.create(PODS, pod(names[2], cpu="900m", workloadRef=REF)).ok()
+    say(servers, TOO_FEW, *names[:3])
+    # Four of them fit, and one does not: none of them goes.
+    for name in names[3:]:
+        api.create(PODS, pod(name, cpu="900m", workloadRef=REF)).ok()
+    until(FULL, lambda: messages(servers, *names) == [FULL] * 5, 20)
+    api.request("DELETE", f"{PODS}/{names[4]}?gracePeriodSeconds=0").ok()
+    say(servers, TOO_FEW, *names[:4])
+    api.request("DELETE", f"{WORKLOADS}/team").ok()
+    say(servers, NO_GROUP, *names[:4])
+
+
+def test_a_gang_that_is_whole_within_a_moment_costs_no_message(
+    servers: KubeServers, muster: Running
+):
+    api = servers.api
+    api.create(WORKLOADS, workload(3)).ok()
+    for number in range(3):
+        api.create(PODS, pod(f"quick-{number}", workloadRef=REF)).ok()
+    names = [f"quick-{number}" for number in range(3)]
+    until("all bound", lambda: all(one.get("status") == "True" for one in said(servers, *names)))
+    api.request("DELETE", f"{WORKLOADS}/team").ok()
+    time.sleep(1.5)
+    assert all(one.get("status") == "True" for one in said(servers, *names))
