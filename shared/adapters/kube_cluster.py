@@ -4,7 +4,6 @@ One object serves one process. It decides nothing about pods, and remembers noth
 process would miss.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 
@@ -18,6 +17,7 @@ from shared.adapters.kube_lists import list_into
 from shared.adapters.kube_merge import MergedWatch
 from shared.adapters.kube_objects import ListMeta, Meta
 from shared.adapters.kube_pods import Pods
+from shared.adapters.kube_refusals import Refusals
 from shared.adapters.kube_resources import (
     BUDGETS_PATH,
     NODES_PATH,
@@ -35,7 +35,6 @@ from shared.model.answers import Answer
 from shared.ports.cluster import BindRequest, PodRead, PodRef, Watched
 
 KUBE_SYSTEM = "/api/v1/namespaces/kube-system"
-SAID_MAX = 10_000
 QUIET_S = (8, 12)
 """A watch's last bookmark comes just before its end, so short watches of what seldom changes keep
 the joint revision close behind.
@@ -73,8 +72,7 @@ class KubeCluster:
         self._is_discovered = False
         self._groups_as = WORKLOADS
         self._knows_groups = False
-        self._said: dict[str, str] = {}
-        self._saying: dict[asyncio.Task[list[PodRead]], bool] = {}
+        self._refusals = Refusals(self._say)
 
     @property
     def client(self) -> KubeClient:
@@ -87,11 +85,9 @@ class KubeCluster:
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
+        await self._refusals.close()
         await self.writes.close()
         await self.events.close()
-        for task in list(self._saying):
-            task.cancel()
-        await asyncio.gather(*self._saying, return_exceptions=True)
         await self._client.close()
 
     # ------------------------------------------------------------------------------- observing
@@ -151,18 +147,11 @@ class KubeCluster:
             case "gangs":
                 return GroupReader("Workload", self._groups.workload, self._groups.workload_gone)
             case _:
-                return PodReader(Pods(self._schedulers, self._groups, self._tell))
+                return PodReader(Pods(self._schedulers, self._groups, self._refusals))
 
-    def _tell(self, pod: PodRef, message: str) -> None:
-        """Say in the API, in passing, that a pod of ours cannot be scheduled at all."""
-        if self._said.get(pod.uid) == message:
-            return
-        if len(self._said) >= SAID_MAX:
-            self._said.clear()
-        self._said[pod.uid] = message
-        task = asyncio.get_running_loop().create_task(self.writes.touch([pod], [message]))
-        self._saying[task] = True
-        task.add_done_callback(self._saying.pop)
+    async def _say(self, pod: PodRef, message: str) -> PodRead:
+        (read,) = await self.writes.touch([pod], [message])
+        return read
 
     async def _discover(self) -> bool:
         """Whether the server has pod groups, in a version that is read."""

@@ -4,13 +4,12 @@ Told are pods that wait for our schedulers and pods that have a node, whoever bo
 becomes of them is ingest's business.
 """
 
-from collections.abc import Callable
-
 import msgspec
 
 from shared.adapters.kube_groups import Groups
-from shared.adapters.kube_objects import Meta, RawPod
-from shared.adapters.kube_templates import Known, KnownLabels, Templates
+from shared.adapters.kube_objects import RawPod
+from shared.adapters.kube_refusals import Refusals
+from shared.adapters.kube_templates import Known, KnownLabels, Templates, raw_json
 from shared.events.base import Event
 from shared.events.observed import InputRejected, PodsDeletedSeen, PodsSeen
 from shared.model.columns import join, pack
@@ -39,12 +38,10 @@ class Pods:
         self,
         schedulers: frozenset[str],
         groups: Groups,
-        tell: Callable[[PodRef, str], None] = lambda _pod, _message: None,
+        refusals: Refusals,
     ) -> None:
-        """`schedulers` are the names that pods of ours carry; empty = all. `tell` hears of pods
-        that are refused.
-        """
-        self._schedulers, self._groups, self._tell = schedulers, groups, tell
+        """`schedulers` are the names that pods of ours carry; empty = all."""
+        self._schedulers, self._groups, self._refusals = schedulers, groups, refusals
         self._refused: dict[str, bool] = {}
         self._templates = Templates()
         self._columns: dict[tuple[object, ...], _Column] = {}
@@ -77,17 +74,23 @@ class Pods:
             if self._told.get(meta.uid) == told:
                 return
             self._told[meta.uid] = told
+            self._refusals.forget(meta.uid)
         elif known.refused is not None:
-            self._refuse(meta, *known.refused)
+            self._refuse(pod, *known.refused)
             return
         self._add(pod, known, labels, node)
 
-    def _refuse(self, meta: Meta, field: str, rule: str) -> None:
-        """A pod of ours that we cannot schedule: said once, to the journal and to people."""
+    def _refuse(self, pod: RawPod, field: str, rule: str) -> None:
+        """A pod of ours that we cannot schedule: said once to the journal, and to people. That it
+        has gates says the API server, as long as that is why it waits.
+        """
+        meta = pod.metadata
         if meta.uid not in self._refused:
             self._refused[meta.uid] = True
             self._events.append(InputRejected(f"Pod {meta.namespace}/{meta.name}", field, rule))
-            self._tell(PodRef(meta.uid, meta.namespace, meta.name), f"{field}: {rule}")
+        if not raw_json(pod.spec.schedulingGates):
+            ref = PodRef(meta.uid, meta.namespace, meta.name)
+            self._refusals.add(ref, f"{field}: {rule}")
 
     def _add(self, pod: RawPod, known: Known, labels: KnownLabels, node: str) -> None:
         meta, ref = pod.metadata, known.template.ref
@@ -117,6 +120,7 @@ class Pods:
             self._flush()
         self._told.pop(uid, None)
         self._refused.pop(uid, None)
+        self._refusals.forget(uid)
         self._gone.append(uid)
 
     def reject(self, what: str, field: str, rule: str) -> None:

@@ -6,7 +6,14 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from aiohttp import web
 
-from shared.adapters import kube_cluster, kube_lists, kube_merge, kube_pods, kube_watch
+from shared.adapters import (
+    kube_cluster,
+    kube_lists,
+    kube_merge,
+    kube_pods,
+    kube_refusals,
+    kube_watch,
+)
 from shared.adapters.kube_cluster import KubeCluster
 from shared.adapters.kube_objects import RawPod
 from shared.events.base import Event
@@ -301,6 +308,71 @@ async def test_a_pod_that_cannot_be_scheduled_at_all_says_so(watch: Watch, api: 
     api.pod("last")
     await watch.until(lambda: "last" in watch.names())
     assert len(watch.of(InputRejected)) == 1, "its own condition must not make it refused again"
+
+
+LONELY = {
+    "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
+}
+
+
+def patches(api: FakeApi, name: str) -> int:
+    return sum(method == "PATCH" and f"/{name}/" in path for method, path in api.requests)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_it_says_so_again_as_long_as_it_waits(watch: Watch, api: FakeApi, monkeypatch):
+    monkeypatch.setattr(kube_refusals, "AGAIN_S", 0.02)
+    for name in ("gone", "bound"):
+        api.pod(name, affinity=LONELY)
+    await watch.until(lambda: len(watch.of(InputRejected)) == 2)
+    await until(lambda: min(patches(api, "gone"), patches(api, "bound")) > 3)
+    api.delete("pods", "gone")
+    api.pod("bound", affinity=LONELY, nodeName="node-0")
+    await watch.until(lambda: "bound" in watch.names())
+    await asyncio.sleep(0.1)
+    before = patches(api, "gone"), patches(api, "bound")
+    await asyncio.sleep(0.1)
+    assert (patches(api, "gone"), patches(api, "bound")) == before
+    # Who comes does not wait for those who have said it.
+    monkeypatch.setattr(kube_refusals, "AGAIN_S", 100.0)
+    for name in ("first", "second"):
+        api.pod(name, affinity=LONELY)
+        count = len(watch.of(InputRejected))
+        await watch.until(lambda count=count: len(watch.of(InputRejected)) > count)  # type: ignore[misc]
+        await until(lambda name=name: patches(api, name) == 1)  # type: ignore[misc]
+    await asyncio.sleep(0.1)
+    assert (patches(api, "first"), patches(api, "second")) == (1, 1)
+
+
+async def test_what_nobody_heard_is_said_again_soon(watch: Watch, api: FakeApi, monkeypatch):
+    monkeypatch.setattr(kube_refusals, "UNHEARD_S", 0.02)
+
+    async def fail(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({}, status=500)
+
+    api.faults.append(("lonely/status", fail))
+    api.pod("lonely", affinity=LONELY)
+    await watch.until(lambda: bool(watch.of(InputRejected)))
+    await until(lambda: patches(api, "lonely") == 2)
+    await asyncio.sleep(0.1)
+    assert patches(api, "lonely") == 2
+
+
+async def test_a_gated_pod_has_said_why_it_waits(watch: Watch, api: FakeApi):
+    gates = [{"name": "example.com/wait"}]
+    api.pod("lonely", affinity=LONELY, schedulingGates=gates)
+    api.pod("other")
+    await watch.until(lambda: "other" in watch.names())
+    await asyncio.sleep(0.05)
+    assert patches(api, "lonely") == 0
+    api.pod("lonely", affinity=LONELY)
+    await until(lambda: patches(api, "lonely") == 1)
+    assert len(watch.of(InputRejected)) == 1
 
 
 async def test_workloads_are_gangs_and_replicas_come_with_their_pods(watch: Watch, api: FakeApi):
