@@ -15,7 +15,7 @@ from shared.adapters.sim_cluster_history import write_history
 from shared.adapters.sim_cluster_server import SimClusterServer
 from shared.adapters.worlds.settings import Choice, load_world
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, Cluster, PodRead, PodRef, Watched
+from shared.ports.cluster import BindRequest, Cluster, PastBind, PodRead, PodRef, Watched
 
 
 class PlaysWhenWatched:
@@ -58,6 +58,10 @@ class PlaysWhenWatched:
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """See Cluster.evict."""
         return await self._cluster.evict(pods, by)
+
+    def tell_of(self, binds: Sequence[PastBind]) -> None:
+        """See Cluster.tell_of."""
+        self._cluster.tell_of(binds)
 
 
 def serve_cluster(

@@ -14,7 +14,7 @@ from typing import Any
 
 from muster.checker.history import Post
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, Cluster, Gone, PodRead, PodRef, Watched
+from shared.ports.cluster import BindRequest, Cluster, Gone, PastBind, PodRead, PodRef, Watched
 
 TIMEOUT_S = 1.0
 
@@ -247,6 +247,9 @@ class SimNetwork:
             Answer.UNKNOWN,
             {Way.BUSY: Answer.BUSY, Way.REFUSED: Answer.REFUSED},
         )
+
+    def tell_of(self, binds: Sequence[PastBind]) -> None:
+        """See Cluster.tell_of."""
 
     async def _each(
         self,

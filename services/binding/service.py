@@ -6,11 +6,12 @@ ownership ends nothing is offered any more, though requests on the wire may stil
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import numpy as np
 
+from services.binding import telling
 from services.binding.core import BindingCore
 from services.binding.core.binds import OTHER, UNASSIGNED
 from services.binding.core.patches import may_write
@@ -27,6 +28,7 @@ from shared.ports.cluster import BindRequest, Cluster, PodRead, PodRef
 
 CHUNK_PODS = 1_024
 CHUNKS_IN_FLIGHT = 16
+DOUBT_S = 1.0
 FENCE_MESSAGE = "the bind to the chosen node was given up"
 UNKNOWN = PodRead(Answer.UNKNOWN)
 
@@ -51,6 +53,18 @@ class BindingShell:
     def start(self, owner: Offers) -> None:
         """Open effects follow by `effect`."""
         self._owner = owner
+        state = self._state()
+        if state.recent:
+            self._cluster.tell_of(telling.newest(state))
+        doubts = telling.doubted(state)
+        if doubts:
+            self._keep(self._tell_of(doubts))
+
+    async def _tell_of(self, doubts: dict[int, int]) -> None:
+        """Tell of these binds once they are known to be made."""
+        while doubts:
+            await asyncio.sleep(DOUBT_S)
+            self._cluster.tell_of(telling.settled(self._state(), doubts))
 
     def effect(self, effect_id: int, effect: Event) -> None:
         """Send the effect's pods chunk by chunk, in their order."""
@@ -82,12 +96,14 @@ class BindingShell:
         send: Callable[[int, Any, I64], Awaitable[None]],
     ) -> None:
         pods = unpack(effect.ids)
-        loop = asyncio.get_running_loop()
         for start in range(0, len(pods), CHUNK_PODS):
             part = pods[start : start + CHUNK_PODS]
-            task = loop.create_task(self._in_turn(effect_id, effect, part, send))
-            self._tasks[task] = True
-            task.add_done_callback(self._done)
+            self._keep(self._in_turn(effect_id, effect, part, send))
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = True
+        task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         """A failure here is a bug, not an answer: it must not pass unseen."""

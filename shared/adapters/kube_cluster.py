@@ -32,7 +32,7 @@ from shared.adapters.kube_resources import (
 from shared.adapters.kube_watch import SILENT_S, ResourceWatch, Source
 from shared.adapters.kube_writes import KubeWrites
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, PodRead, PodRef, Watched
+from shared.ports.cluster import BindRequest, PastBind, PodRead, PodRef, Watched
 
 KUBE_SYSTEM = "/api/v1/namespaces/kube-system"
 QUIET_S = (8, 12)
@@ -192,3 +192,8 @@ class KubeCluster:
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """See the port."""
         return await self.writes.evict(pods, by)
+
+    def tell_of(self, binds: Sequence[PastBind]) -> None:
+        """See the port."""
+        for bind in binds:
+            self.events.scheduled_before(bind.pod, bind.node, bind.at_ms)

@@ -67,6 +67,9 @@ class KubeEvents:
         self._instance = f"{controller}-{os.uname().nodename}"
         self.counts = EventCounts()
         self._waiting: deque[_Waiting] = deque()
+        # Sent when nothing else waits.
+        self._before: deque[_Waiting] = deque()
+        self._scheduled: dict[str, bool] = {}
         self._known: dict[tuple[str, str, str], _Series] = {}
         self._senders: list[asyncio.Task[None]] = []
         self._come = asyncio.Event()
@@ -84,13 +87,35 @@ class KubeEvents:
         for sender in senders:
             sender.cancel()
         await asyncio.gather(*senders, return_exceptions=True)
-        self.counts.dropped += len(self._waiting)
+        self.counts.dropped += len(self._waiting) + len(self._before)
         self._waiting.clear()
+        self._before.clear()
 
     def scheduled(self, pod: PodRef, node: str) -> None:
         """Bound by us."""
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-        self._tell(pod, "Normal", "Scheduled", "Binding", note)
+        if self._tell(pod, "Normal", "Scheduled", "Binding", note):
+            self._remember(pod.uid)
+
+    def scheduled_before(self, pod: PodRef, node: str, at_ms: int) -> None:
+        """Bound by a process before this one, which may not have come to tell of it."""
+        if pod.uid in self._scheduled:
+            return
+        if len(self._before) >= WAITING_MAX:
+            self.counts.dropped += 1
+            return
+        self._remember(pod.uid)
+        name = f"{pod.name}.{_number_of(pod.uid):x}"
+        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        body = self._event(name, pod, "Normal", "Scheduled", "Binding", note)
+        body["eventTime"] = _time(at_ms * 1_000_000)
+        self._before.append(_Waiting("POST", _path(pod.namespace), body))
+        self._wake()
+
+    def _remember(self, uid: str) -> None:
+        if len(self._scheduled) >= KNOWN_MAX:
+            self._scheduled.clear()
+        self._scheduled[uid] = True
 
     def failed(self, pod: PodRef, message: str) -> None:
         """It waits, and why."""
@@ -101,25 +126,27 @@ class KubeEvents:
         note = f"Preempted by pod {by_uid} on node {node}"
         self._tell(victim, "Normal", "Preempted", "Preempting", note)
 
-    def _tell(self, pod: PodRef, kind: str, reason: str, action: str, note: str) -> None:
+    def _tell(self, pod: PodRef, kind: str, reason: str, action: str, note: str) -> bool:
+        """Whether it will be sent."""
         key = (pod.uid, reason, note)
         known = self._known.get(key)
         if known is not None:
             self._again(known)
-            return
+            return True
         if len(self._waiting) >= WAITING_MAX:
             self.counts.dropped += 1
-            return
+            return False
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()
         self._number += 1
         # A pod is scheduled once, whoever tells of it after whatever faults: the name says so.
         number = _number_of(pod.uid) if reason == "Scheduled" else self._number
         name = f"{pod.name}.{number:x}"
-        path = f"/apis/events.k8s.io/v1/namespaces/{pod.namespace}/events"
+        path = _path(pod.namespace)
         if reason != "Scheduled":
             self._known[key] = _Series(f"{path}/{name}", 1, time.monotonic())
         self._put(_Waiting("POST", path, self._event(name, pod, kind, reason, action, note)))
+        return True
 
     def _event(
         self, name: str, pod: PodRef, kind: str, reason: str, action: str, note: str
@@ -156,6 +183,9 @@ class KubeEvents:
 
     def _put(self, waiting: _Waiting) -> None:
         self._waiting.append(waiting)
+        self._wake()
+
+    def _wake(self) -> None:
         self._come.set()
         if not self._senders:
             loop = asyncio.get_running_loop()
@@ -163,10 +193,10 @@ class KubeEvents:
 
     async def _send(self) -> None:
         while True:
-            while not self._waiting:
+            while not (self._waiting or self._before):
                 self._come.clear()
                 await self._come.wait()
-            waiting = self._waiting.popleft()
+            waiting = (self._waiting or self._before).popleft()
             await self._pace()
             try:
                 await self._send_one(waiting)
@@ -217,7 +247,15 @@ def cut(note: str) -> str:
     return raw[: NOTE_BYTES_MAX - len(CUT)].decode(errors="ignore") + CUT
 
 
+def _path(namespace: str) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+
+
 def _now() -> str:
-    seconds, nanos = divmod(time.time_ns(), 1_000_000_000)
+    return _time(time.time_ns())
+
+
+def _time(time_ns: int) -> str:
+    seconds, nanos = divmod(time_ns, 1_000_000_000)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
     return f"{stamp}.{nanos // 1000:06d}Z"

@@ -30,7 +30,7 @@ from shared.model.answers import Answer
 from shared.model.columns import join, pack, split
 from shared.model.objects import Budget, Gang, Node
 from shared.model.world import Arrival, World
-from shared.ports.cluster import BindRequest, PodRead, PodRef, Watched
+from shared.ports.cluster import BindRequest, PastBind, PodRead, PodRef, Watched
 
 UNASSIGNED = "-"
 GONE, BUSY, UNKNOWN = PodRead(Answer.GONE), PodRead(Answer.BUSY), PodRead(Answer.UNKNOWN)
@@ -294,6 +294,9 @@ class SimCluster:
         answers = [self._evict_one(ref.uid) for ref in pods]
         await self._travel()
         return answers
+
+    def tell_of(self, binds: Sequence[PastBind]) -> None:
+        """There are no events here."""
 
     async def _travel(self) -> None:
         if self.config.latency_ms:

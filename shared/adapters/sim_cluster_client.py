@@ -12,7 +12,7 @@ import msgspec
 from shared.adapters import sim_cluster_wire as wire
 from shared.adapters.sim_cluster_server import UNIX, split_address
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, Gone, PodRead, PodRef, Watched
+from shared.ports.cluster import BindRequest, Gone, PastBind, PodRead, PodRef, Watched
 
 CONNECT_TIMEOUT_S = 5.0
 
@@ -96,6 +96,9 @@ class SimClusterClient:
         except (ConnectionError, TimeoutError):
             return [Answer.UNKNOWN] * len(pods)
         return [Answer(code) for code in codes]
+
+    def tell_of(self, binds: Sequence[PastBind]) -> None:
+        """There are no events there."""
 
     async def _reads(
         self, method: str, arguments: object, count: int, unsent: Answer

@@ -35,6 +35,14 @@ class PodRef(Struct, frozen=True, gc=False):
     revision: int = 0
 
 
+class PastBind(Struct, frozen=True, gc=False):
+    """A bind that was made when somebody else owned binding."""
+
+    pod: PodRef
+    node: str
+    at_ms: int
+
+
 class PodRead(Struct, frozen=True, gc=False):
     """What a read showed: `node` is empty while the pod is unassigned."""
 
@@ -86,5 +94,11 @@ class Cluster(Protocol):
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """Set DisruptionTarget and DELETE with uid precondition: DONE, GONE, REFUSED, UNKNOWN.
         `by` is the pod that takes their place, where it still lives.
+        """
+        ...
+
+    def tell_of(self, binds: Sequence[PastBind]) -> None:
+        """People may not have heard of these: see to it, once for each pod, when there is time.
+        Nothing to do for a cluster without events.
         """
         ...

@@ -9,10 +9,10 @@ from shared.testing.kube_credentials import ADMIN
 from shared.testing.kube_proxy import Fault, Kind
 from shared.testing.kube_proxy_thread import proxy_thread
 from shared.testing.kube_server import KubeServers
-from tests.live.world import PODS, create_nodes, muster_run, pod, until
+from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
-BINDS, DROPPED = 30, 20
+BINDS, DROPPED, MANY = 30, 20, 200
 SOON = ("--set", "queueing.confirm_ms=1000", "--set", "binding.fresh_ms=1000")
 
 
@@ -65,3 +65,33 @@ def test_every_bind_is_told_of_once_whoever_heard_of_it(cluster: KubeServers, tm
             assert set(told().values()) == {1}
             muster.stop()
         assert len(proxy.proxy.happened(Kind.DROP_ANSWER)) == DROPPED
+
+
+def test_who_was_bound_before_a_kill_is_told_of_once_after_it(cluster: KubeServers, tmp_path):
+    """No event gets through, and some binds have no answer."""
+    api = cluster.api
+    create_nodes(api, ["node-e", "node-f"], cpu=16)
+    names = {f"killed-{number}" for number in range(MANY)}
+
+    def told() -> Counter[str]:
+        path = "/api/v1/namespaces/default/events?fieldSelector=reason%3DScheduled"
+        found = (event["involvedObject"]["name"] for event in api.items(path))
+        return Counter(name for name in found if name in names)
+
+    with proxy_thread(cluster.at) as proxy:
+        config = cluster.write_kubeconfig(tmp_path / "config", ADMIN, url=proxy.proxy.url)
+        proxy.add(Fault(kind=Kind.DROP_ANSWER, method="POST", path="/binding$", times=DROPPED))
+        # Whoever sends events waits, and all others wait for these two.
+        proxy.add(Fault(kind=Kind.HOLD, method="POST", path="/events$", times=2))
+        for name in sorted(names):
+            api.create(PODS, pod(name, cpu="50m")).ok()
+        with muster_run(config, tmp_path) as muster:
+            until("all bound", lambda: all(nodes_of(api)[name] for name in names))
+            muster.kill()
+        assert len(proxy.proxy.happened(Kind.DROP_ANSWER)) == DROPPED
+        assert len(proxy.proxy.happened(Kind.HOLD)) == 2
+    assert len(told()) <= 2, "nothing was lost: this shows nothing"
+    with muster_run(cluster.kubeconfig, tmp_path) as muster:
+        until("all are told of", lambda: set(told()) == names, 20)
+        assert set(told().values()) == {1}
+        muster.stop()

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from services.binding.core import binds, evictions, facts, patches, saved
+from services.binding.core import binds, evictions, facts, patches, recent, saved
 from services.binding.core.config import parse_config
 from services.binding.core.state import BindingState
 from services.binding.core.table import MAYBE
@@ -142,8 +142,9 @@ def _packed(parts: list[Any]) -> bytes:
     )
 
 
-def _bound(state: BindingState, _event: own.Bound) -> None:
+def _bound(state: BindingState, event: own.Bound) -> None:
     _reported(state, "bound")
+    recent.note(state, event)
 
 
 def _bind_failed(state: BindingState, event: own.BindFailed) -> None:

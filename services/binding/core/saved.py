@@ -59,6 +59,7 @@ class Saved(msgspec.Struct, kw_only=True):
     refresh_ms: int = 0
     lost_names: list[tuple[int, str]] = []
     written: list[tuple[str, bytes, bytes]] = []
+    recent: list[tuple[int, bytes, bytes]] = []
 
 
 def dump(state: BindingState) -> Any:
@@ -98,6 +99,7 @@ def dump(state: BindingState) -> Any:
         refresh_ms=state.refresh_ms,
         lost_names=sorted(state.lost_names.items()),
         written=_written(state),
+        recent=list(state.recent),
     )
     return msgspec.to_builtins(saved, builtin_types=(bytes,))
 
@@ -203,6 +205,8 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.messages = dict(saved.messages)
     state.refreshes, state.refresh_ms = dict(saved.refreshes), saved.refresh_ms
     state.lost_names = dict(saved.lost_names)
+    state.recent.extend(saved.recent)
+    state.recent_bytes = sum(len(ids) for _at_ms, ids, _nodes in saved.recent)
     for message, pods, times in saved.written:
         for pod, written_ms in zip(unpack(pods).tolist(), unpack(times).tolist(), strict=True):
             state.written[pod] = (message, written_ms)

@@ -77,6 +77,9 @@ class BindingState(MachineState):
         self.messages: dict[int, str] = {}
         self.refreshes: dict[int, str] = {}
         self.refresh_ms = 0
+        # When pods were bound, and which to which nodes: the newest.
+        self.recent: deque[tuple[int, bytes, bytes]] = deque()
+        self.recent_bytes = 0
         self.written: dict[int, tuple[str, int]] = {}  # pod -> its message, and when it was written
 
     def node_mark(self, node: int) -> int:

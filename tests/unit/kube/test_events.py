@@ -9,7 +9,7 @@ from aiohttp import web
 from shared.adapters import kube_events, kube_unsure
 from shared.adapters.kube_cluster import KubeCluster
 from shared.model.answers import Answer
-from shared.ports.cluster import PodRef
+from shared.ports.cluster import PastBind, PodRef
 from tests.unit.kube.fake_api import FakeApi, status
 from tests.unit.kube.test_writing import ref, request
 
@@ -87,6 +87,40 @@ async def test_another_process_tells_of_the_same_bind_in_vain(new_cluster, api: 
     await after.read([ref(api, "a")])
     names += [event["metadata"]["name"] for event in (await told(api, 2))[1:]]
     assert names[0] == names[1]
+
+
+async def test_binds_of_before_are_told_of_once_and_after_all_others(
+    new_cluster, api: FakeApi, monkeypatch
+):
+    """Whoever made them may have told of them, or not."""
+    for name in ("a", "b", "c"):
+        api.pod(name)
+    before, after = new_cluster(), new_cluster()
+    await before.bind([request(api, "a")])
+    (first,) = await told(api, 1)
+    monkeypatch.setattr(kube_events, "SENDERS", 1)
+    past = [PastBind(ref(api, name), "node-0", 1_700_000_000_123) for name in ("a", "b", "b")]
+    after.tell_of(past)
+    await after.bind([request(api, "c")])
+    after.tell_of([PastBind(ref(api, "c"), "node-0", 1)])
+    events = (await told(api, 4))[1:]
+    await asyncio.sleep(0.05)
+    assert len(api.events) == 4
+    assert sorted(event["regarding"]["name"] for event in events) == ["a", "b", "c"]
+    by_name = {event["regarding"]["name"]: event for event in events}
+    assert by_name["a"]["metadata"]["name"] == first["metadata"]["name"]
+    assert by_name["b"]["eventTime"] == "2023-11-14T22:13:20.123000Z"
+    assert by_name["b"]["note"] == "Successfully assigned default/b to node-0"
+
+
+async def test_binds_of_before_give_way(cluster: KubeCluster, api: FakeApi):
+    for name in ("a", "b", "c"):
+        api.pod(name)
+    cluster.tell_of([PastBind(ref(api, name), "node-0", 1) for name in ("a", "b")])
+    for name in ("c", "d"):
+        cluster.events.failed(ref(api, "c"), f"why {name}")
+    order = [event["reason"] for event in await told(api, 4)]
+    assert order[:2] == ["FailedScheduling"] * 2
 
 
 async def test_an_event_that_is_there_already_is_not_lost(cluster: KubeCluster, api: FakeApi):

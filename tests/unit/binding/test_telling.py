@@ -1,0 +1,100 @@
+"""Who people are told of by a new owner: the newest binds, and those that were on their way."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from services.binding import service, telling
+from services.binding.core import recent
+from services.binding.service import BindingShell
+from shared.events.base import Configured
+from shared.model.answers import Answer
+from shared.ports.cluster import PastBind
+from tests.unit.binding.world import answers, assigned, binding, gone, named, nodes_gone, reserved
+
+DONE, UNKNOWN = Answer.DONE, Answer.UNKNOWN
+
+
+class Told:
+    """A cluster that remembers whom it was to tell of."""
+
+    def __init__(self) -> None:
+        self.binds: list[PastBind] = []
+
+    def tell_of(self, binds: Sequence[PastBind]) -> None:
+        self.binds += binds
+
+
+class Owner:
+    """A state to look at."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+
+
+def names(binds: Sequence[PastBind]) -> list[tuple[str, str, int]]:
+    return [(bind.pod.name, bind.node, bind.at_ms) for bind in binds]
+
+
+def test_the_newest_binds_are_told_of_as_long_as_the_server_remembers():
+    steps = binding().at(5_000)
+    steps.when(named(1, 2, 3), reserved({1: 1, 2: 2, 3: 1}))
+    steps.when(answers(1, {1: DONE}), at_ms=6_000)
+    steps.when(answers(1, {2: DONE, 3: DONE}), at_ms=7_000)
+    steps.reload()
+    expected = [("pod-1", "node-1", 6_000), ("pod-2", "node-2", 7_000), ("pod-3", "node-1", 7_000)]
+    assert names(telling.newest(steps.state)) == expected
+    (first, *_) = telling.newest(steps.state)
+    assert (first.pod.uid, first.pod.namespace) == ("uid-1", "default")
+    steps.when(gone(2), at_ms=6_000 + telling.WITHIN_MS)
+    assert names(telling.newest(steps.state)) == expected[2:]
+    steps.when(nodes_gone(1))
+    assert telling.newest(steps.state) == []
+
+
+@pytest.mark.parametrize("size", [1, 3, 50, 300])
+def test_only_so_many_are_kept(size):
+    steps = binding()
+    for first in range(1, 601, size):
+        pods = range(first, min(first + size, 601))
+        events = steps.when(named(*pods), reserved(dict.fromkeys(pods, 1)))
+        steps.when(answers(events[0].effect, dict.fromkeys(pods, DONE)))
+    kept = [bind.pod.name for bind in telling.newest(steps.state)]
+    assert kept == [f"pod-{pod}" for pod in range(601 - recent.PODS_MAX, 601)]
+    before = [tuple(one) for one in steps.state.recent]
+    steps.reload()
+    assert [tuple(one) for one in steps.state.recent] == before
+    assert steps.state.recent_bytes == recent.PODS_MAX * recent.ID_BYTES
+
+
+def test_binds_on_their_way_are_in_doubt_until_they_are_settled():
+    steps = binding()
+    steps.when(named(1, 2, 3, 4, 5), reserved({1: 1, 2: 2, 3: 1, 4: 2}))
+    steps.when(answers(1, {2: UNKNOWN}))
+    steps.given(Configured({"binding": {}}))
+    doubts = telling.doubted(steps.state)
+    assert doubts == {1: 1, 2: 2, 3: 1, 4: 2}
+    assert telling.settled(steps.state, doubts) == []
+    # The watch shows one on its node, one elsewhere; one is gone, and one is still on its way.
+    steps.when(assigned({1: 1, 2: 3}), gone(3))
+    assert [bind.pod.name for bind in telling.settled(steps.state, doubts)] == ["pod-1"]
+    assert doubts == {4: 2}
+
+
+async def test_a_new_owner_tells_of_both(monkeypatch):
+    monkeypatch.setattr(service, "DOUBT_S", 0.01)
+    steps = binding()
+    steps.when(named(1, 2), reserved({1: 1, 2: 2}))
+    steps.when(answers(1, {1: DONE}))
+    told = Told()
+    shell = BindingShell(told)  # type: ignore[arg-type]
+    shell.start(Owner(steps.state))  # type: ignore[arg-type]
+    assert [bind.pod.name for bind in told.binds] == ["pod-1"]
+    await asyncio.sleep(0.03)
+    assert len(told.binds) == 1
+    steps.when(assigned({2: 2}))
+    await asyncio.sleep(0.03)
+    assert [bind.pod.name for bind in told.binds] == ["pod-1", "pod-2"]
+    await shell.stop()
