@@ -20,6 +20,9 @@ SOON = ("--set", "queueing.confirm_ms=2000", "--set", "binding.fresh_ms=1000")
 REF = {"name": "team", "podGroup": "all"}
 NO_GROUP = 'pod group "all" doesn\'t exist for a workload "team"'
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
+TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "test"}}}
+LONELY = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}
+REFUSED = "spec.affinity.podAntiAffinity: affinity between pods is not supported"
 FULL = "0/2 nodes are available: 2 Insufficient cpu."
 
 
@@ -49,9 +52,9 @@ def messages(servers: KubeServers, *names: str) -> list[str]:
     return [one.get("message", "") for one in said(servers, *names)]
 
 
-def say(servers: KubeServers, message: str, *names: str) -> None:
+def say(servers: KubeServers, message: str, *names: str, limit_s: float = 20.0) -> None:
     """Until all of them say so, and then until they have said so again."""
-    until(message, lambda: messages(servers, *names) == [message] * len(names), 20)
+    until(message, lambda: messages(servers, *names) == [message] * len(names), limit_s)
     first = said(servers, *names)
     assert {(one["status"], one["reason"]) for one in first} == {("False", "Unschedulable")}
 
@@ -59,7 +62,7 @@ def say(servers: KubeServers, message: str, *names: str) -> None:
         pairs = zip(first, said(servers, *names), strict=True)
         return all(now["lastProbeTime"] > before["lastProbeTime"] for before, now in pairs)
 
-    until(f"{message} again", is_again, 20)
+    until(f"{message} again", is_again, limit_s)
     assert messages(servers, *names) == [message] * len(names)
 
 
@@ -75,6 +78,7 @@ def workload(min_count: int) -> dict[str, Any]:
 
 def test_members_say_what_their_gang_waits_for(servers: KubeServers, muster: Running, case: Case):
     api = servers.api
+    api.create(PODS, pod("lonely", affinity=LONELY)).ok()
     names = [f"member-{number}" for number in range(5)]
     for name in names[:2]:
         api.create(PODS, pod(name, cpu="900m", workloadRef=REF)).ok()
@@ -91,6 +95,7 @@ def test_members_say_what_their_gang_waits_for(servers: KubeServers, muster: Run
     say(servers, TOO_FEW, *names[:4])
     api.request("DELETE", f"{WORKLOADS}/team").ok()
     say(servers, NO_GROUP, *names[:4])
+    say(servers, REFUSED, "lonely", limit_s=50)
 
 
 def test_a_gang_that_is_whole_within_a_moment_costs_no_message(

@@ -342,9 +342,8 @@ async def test_it_says_so_again_as_long_as_it_waits(watch: Watch, api: FakeApi, 
     monkeypatch.setattr(kube_refusals, "AGAIN_S", 100.0)
     for name in ("first", "second"):
         api.pod(name, affinity=LONELY)
-        count = len(watch.of(InputRejected))
-        await watch.until(lambda count=count: len(watch.of(InputRejected)) > count)  # type: ignore[misc]
-        await until(lambda name=name: patches(api, name) == 1)  # type: ignore[misc]
+    await watch.until(lambda: len(watch.of(InputRejected)) == 4)
+    await until(lambda: patches(api, "first") == patches(api, "second") == 1)
     await asyncio.sleep(0.1)
     assert (patches(api, "first"), patches(api, "second")) == (1, 1)
 
