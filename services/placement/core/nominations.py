@@ -7,6 +7,8 @@ the pass with them implies the other). Score never sees nominations.
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from services.placement.core.book import compiled, forget_if_unused
 from services.placement.core.ledger import IS_VICTIM
 from services.placement.core.state import Nomination, PlacementState
@@ -104,6 +106,9 @@ def drop(state: PlacementState, ask: int) -> None:
         state.better.add(one.node)
     if one.sig in state.retired:
         forget_if_unused(state, one.sig)
+    if one.mask and one.node in state.nodes:
+        # Another one may have had to stand where it cannot: these devices are free for it.
+        pods_came(state, np.array([one.node], np.int64))
 
 
 def drop_of_pod(state: PlacementState, pod: int) -> None:

@@ -213,3 +213,23 @@ def test_a_nomination_moves_to_another_device_when_a_higher_pod_takes_its_own():
     assert isinstance(kept, Reserved)
     assert unpack(kept.devices).tolist() == [0b01]
     assert placed(shard.dispatch(whole, 99, urgent=True).run()) == [(99, 1)]
+
+
+def test_a_nomination_that_had_no_device_left_takes_those_of_one_that_is_lost():
+    whole, share, part, high = 10, 11, 12, 13
+    shard = Shard().nodes(1, node("n1", cpu=10_000, gpu_model="T4", gpu_count=2))
+    shard.sig(LOW, spec(cpu=4_000, gpu=(1000, 1))).sig(MID, spec(cpu=4_000, gpu=(650, 1)))
+    shard.sig(whole, spec(cpu=4_000, gpu=(1000, 1), priority=10))
+    shard.sig(share, spec(gpu=(230, 1), priority=20))
+    shard.sig(part, spec(cpu=4_000, gpu=(650, 1), priority=10))
+    shard.sig(high, spec(cpu=4_000, gpu=(650, 1), priority=20))
+    shard.assigned((1, LOW, 1), (3, share, 1), (2, MID, 1))
+    nominate(shard, dry_run(shard, whole), whole)
+    nominate(shard, dry_run(shard, part, pod=98, ask=2), part)
+    shard.gone(1, 2).run()
+    assert [one.mask for one in shard.state.nominations.values()] == [0b01, 0b10]
+    # It takes the second one's device, and cpu that they cannot both do without.
+    events = shard.dispatch(high, 50).run()
+    assert events[-1] == NominationLost(0, 1, 99, "the nominated space is taken")
+    (kept,) = shard.reload().state.nominations.values()
+    assert (kept.pod, kept.mask) == (98, 0b01)
