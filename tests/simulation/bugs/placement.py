@@ -205,6 +205,7 @@ BUGS = (
     if len(ids) <= FEW and not state.deferred and not state.failed:
 """,
         ),
+        first=(176,),
     ),
     Bug(
         "withheld-for-ever",
