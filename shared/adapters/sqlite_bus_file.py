@@ -6,6 +6,7 @@ It knows no journals. Every error of SQLite leaves here as one that names the fi
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from shared.ports.bus import BusCorrupt, BusUnavailable
 APPLICATION_ID = 0x4D555354  # "MUST": tells our files from other people's databases
 FORMAT_VERSION = 1
 BUSY_TIMEOUT_MS = 2_000
+OPENING_S = 2.0
+POLL_S = 0.01
 # Frames (4 KiB) after which a commit also copies the WAL back. Small and often: a commit waits
 # 1-3 ms for it now and then, where the default of 1,000 makes it 6 ms with large records. A WAL
 # that is never copied back is slower still, because each commit then extends a file.
@@ -82,14 +85,17 @@ class SqliteFile:
             return
         except BlockingIOError:
             pass
-        try:
-            # Another holds it: share, which fails when that one is exclusive.
-            kind = fcntl.LOCK_EX if self.exclusive else fcntl.LOCK_SH
-            fcntl.flock(self._lock_fd, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BusUnavailable(
-                f"{self.path}: in use by another process; stop it, or choose another file"
-            ) from None
+        # Another holds it: share it. That one may be alone in it for the moment of its opening.
+        end_s = time.monotonic() + OPENING_S
+        while not self.exclusive and time.monotonic() < end_s:
+            try:
+                fcntl.flock(self._lock_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                time.sleep(POLL_S)
+        raise BusUnavailable(
+            f"{self.path}: in use by another process; stop it, or choose another file"
+        )
 
     def another(self) -> sqlite3.Connection:
         """One more connection, for any one thread."""

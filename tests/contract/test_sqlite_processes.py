@@ -2,12 +2,14 @@
 
 import asyncio
 import sys
+import threading
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
 import pytest
 
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.adapters.sqlite_bus_file import SqliteFile
 from shared.ports.bus import BusUnavailable, journal_name
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,3 +96,12 @@ async def test_an_exclusive_file_keeps_others_out_but_lets_them_look(tmp_path: P
         SqliteLog(path, exclusive=True)
     shared.close()
     SqliteLog(path, exclusive=True).close()
+
+
+def test_whoever_opens_the_file_together_with_another_waits_for_it_to_be_made(tmp_path: Path):
+    path = tmp_path / "bus.db"
+    first = SqliteFile(path, exclusive=True)  # what it is while it makes the file
+    made = threading.Timer(0.2, first.close)
+    made.start()
+    SqliteLog(path).close()
+    made.join()
