@@ -1,22 +1,28 @@
 """`make bench`: the speed table, each figure min / median / max of a few runs.
 
-Every run is a process of its own, so that one case's memory is not another's. A figure is void (and
-the exit code 1) when a pod stayed unbound. Targets are those of a two-core machine.
+Every run is a process of its own, so that one case's memory is not another's; what a fixed loop
+costs meanwhile tells how fast the machine was. A figure is void (and the exit code 1) when a pod
+stayed unbound. Targets are those of a two-core machine.
 """
 
 import json
 import statistics
 import subprocess
 import sys
+import time
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from loadtest.cases import CASES
+from loadtest.cases import CASES, figure
 
 WIDTH = 110
+LOOK_S, LOOP_NUMBERS = 0.5, 100_000
+BASELINE = "a fixed loop meanwhile"
+"""Processors that others share are slower for minutes, and nothing else shows it."""
+
 app = typer.Typer(add_completion=False, help=__doc__)
 
 
@@ -41,7 +47,7 @@ def bench(
     for name in chosen:
         for number in range(runs):
             console.print(f"{name}: run {number + 1} of {runs}", highlight=False)
-            rows.extend({"case": name, **figure} for figure in _run(name))
+            rows.extend({"case": name, **one} for one in _run(name))
     if output == "json":
         print(json.dumps(rows, indent=2))
     else:
@@ -52,11 +58,24 @@ def bench(
 
 def _run(name: str) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "loadtest", "--here", name]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        loops_ms = []
+        while process.poll() is None:
+            time.sleep(LOOK_S)
+            loops_ms.append(_loop_ms())
+        assert process.stdout is not None
+        said = process.stdout.read()
+    if process.returncode:
         return [{"what": name, "value": 0.0, "unit": "failed", "void": True}]
-    figures: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return figures
+    figures: list[dict[str, Any]] = json.loads(said.splitlines()[-1])
+    return [*figures, figure(BASELINE, statistics.median(loops_ms), "ms")]
+
+
+def _loop_ms() -> float:
+    """Processor time of the same loop every time: how fast this machine is just now."""
+    began_ns = time.thread_time_ns()
+    sum(range(LOOP_NUMBERS))
+    return (time.thread_time_ns() - began_ns) / 1_000_000
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
