@@ -42,7 +42,9 @@ class GangCommitted(Event, frozen=True, gc=False):
 
 
 class GangReleased(Event, frozen=True, gc=False):
-    """The attempt failed; every hold of it is void. `reasons` summed over shards."""
+    """The attempt failed; every hold of it is void. `reasons` summed over shards. `stale`: what it
+    was sent for is no longer so, or others took the room it was offered; that is no failure.
+    """
 
     gang: int
     attempt: int
