@@ -12,7 +12,7 @@ from shared.events.ingest import (
     SignatureDefined,
     SignatureRetired,
 )
-from shared.events.observed import InputRejected, NodesDeletedSeen, PodsSeen
+from shared.events.observed import BudgetsSeen, InputRejected, NodesDeletedSeen, PodsSeen
 from shared.model.columns import pack, unpack
 from shared.model.objects import Budget
 from tests.unit.ingest.world import LARGE, SMALL, bound, gone, ids, ingest, names, nodes, one, pods
@@ -170,6 +170,18 @@ def test_memory_returns():
     assert not steps.state.labelsets
 
 
+def test_pods_keep_their_labels_in_a_snapshot_whatever_order_these_came_in():
+    steps = ingest()
+    for name in ("y", "x", "z"):
+        steps.when(pods(name, labels=(("app", name),)))
+    steps.reload()
+    for name, pod in (("x", 2), ("y", 1), ("z", 3)):
+        match = (("app", name),)
+        budget = Budget(uid=name, namespace="default", name=name, match_labels=match, allowed=1)
+        covers = one(steps.when(_seen(budget)), BudgetCovers)
+        assert ids(covers) == [pod]
+
+
 def test_budgets_cover_by_labels_within_their_namespace():
     steps = ingest()
     labels = (("app", "x"),)
@@ -185,8 +197,6 @@ def test_budgets_cover_by_labels_within_their_namespace():
 
 
 def _seen(budget: Budget):
-    from shared.events.observed import BudgetsSeen
-
     return BudgetsSeen((budget,))
 
 
