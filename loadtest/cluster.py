@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loadtest.cluster_contestants import BARE, CONTESTANTS
+from loadtest.cluster_lists import lists
 from loadtest.cluster_measure import Figures, Sizes
 from loadtest.cluster_throughput import SHARE, backlog, creating
 from loadtest.cluster_times import latency, startup
@@ -26,6 +27,7 @@ CASES: dict[str, Callable[[Sizes], Figures]] = {
     "creating": creating,
     "startup": startup,
     "latency": latency,
+    "lists": lists,
 }
 TARGETS: dict[tuple[str, str], tuple[str, float]] = {
     ("backlog", SHARE): (">=", 1.0),

@@ -48,6 +48,12 @@ def test_times_are_measured():
     assert 0 < found["muster", "p50"] <= found["muster", "p99"]
 
 
+def test_both_ways_to_list_find_every_pod():
+    found = figures("lists")
+    for who in ("paged list", "watch-list"):
+        assert found[who, "all known after"] > 0
+
+
 def test_a_wrong_word_is_refused():
     command = [sys.executable, "-m", "loadtest.cluster", "backlog", "--only", "nobody"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
