@@ -12,7 +12,7 @@ from shared.adapters.kube_watch import ResourceWatch
 from shared.events.base import Event
 from shared.ports.cluster import Watched
 
-PACE_S = 0.01
+PACE_S = 0.02
 """How far apart deliveries begin. The API server sends every change by itself, each would cost the
 services a round of turns, and equal pods are told together: the processor that this spares is the
 API server's where both share a machine. What comes after a pause is delivered at once.
