@@ -28,8 +28,9 @@ class Lost(ConnectionError):
 class Connection(asyncio.Protocol):
     """One kept connection: one request at a time."""
 
-    def __init__(self) -> None:
-        """Not connected yet."""
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        """Not connected yet. `tls` is what it is made with."""
+        self.tls = tls
         self._loop = asyncio.get_running_loop()
         self._parser = AnswerParser()
         self._waiter: asyncio.Future[Answered] | None = None
@@ -126,6 +127,15 @@ class Wire:
         self._all.clear()
         self._free.clear()
 
+    def renew(self, tls: ssl.SSLContext | None) -> None:
+        """New connections are made with this; what is on the wire is still answered."""
+        assert (tls is None) == (self._tls is None), "TLS is not a matter of renewal"
+        self._tls = tls
+        for connection in self._free:
+            self._all.pop(connection, None)
+            connection.close()
+        self._free.clear()
+
     async def ask(
         self, method: str, path: str, fields: str, body: bytes | None, timeout_s: float
     ) -> Answered:
@@ -152,10 +162,11 @@ class Wire:
             except BaseException:
                 self._all.pop(connection, None)
                 raise
-            if connection.is_open:
+            if connection.is_open and connection.tls is self._tls:
                 self._free.append(connection)
             else:
                 self._all.pop(connection, None)
+                connection.close()
             return answer
 
     def _kept(self) -> Connection | None:
@@ -179,8 +190,13 @@ class Wire:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                tls = self._tls
                 _, connection = await loop.create_connection(
-                    Connection, self._host, self._port, ssl=self._tls, server_hostname=self._name
+                    lambda: Connection(tls),
+                    self._host,
+                    self._port,
+                    ssl=tls,
+                    server_hostname=self._name,
                 )
         except (OSError, TimeoutError) as error:
             reason = str(error) or f"no connection within {CONNECT_TIMEOUT_S:.0f} s"

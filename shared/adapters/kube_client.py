@@ -5,6 +5,7 @@ objects (kubernetes-asyncio's models cost a hundred times what msgspec does) and
 """
 
 import asyncio
+import logging
 import random
 import ssl
 from collections.abc import AsyncIterator
@@ -25,6 +26,8 @@ JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 UNAUTHORIZED = 401
 RETRY_AFTER_MAX_S = 10.0
+
+log = logging.getLogger("muster.kube")
 
 
 class ApiError(ConnectionError):
@@ -75,6 +78,8 @@ class KubeClient:
         """Nothing is read or opened yet."""
         self.credentials = credentials
         self._session: aiohttp.ClientSession | None = None
+        self._tls: ssl.SSLContext | bool = True
+        self._certificate = b""
         # None where a proxy is to be used, which only aiohttp can.
         self._wire: Wire | None = None
         self._opening = asyncio.Lock()
@@ -97,12 +102,13 @@ class KubeClient:
             if self._session is not None:
                 return
             await self.credentials.load()
-            tls = self.credentials.tls()
+            self._tls = self.credentials.tls()
+            self._certificate = self.credentials.certificate
             if not self.credentials.proxy:
-                context = tls if isinstance(tls, ssl.SSLContext) else None
+                context = _context(self._tls)
                 self._wire = Wire(self.credentials.host, context, self.credentials.server_name)
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ssl=tls),
+                connector=aiohttp.TCPConnector(limit=0),
                 read_bufsize=READ_BUFFER_BYTES,
                 # There are no cookies, and looking for them costs a third of a request.
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -131,7 +137,7 @@ class KubeClient:
         self, method: str, path: str, body: bytes | None, content_type: str
     ) -> Response:
         session = await self._ready()
-        authorization = self.credentials.header()
+        authorization, version = self.credentials.header(), self.credentials.version
         if self._wire is not None:
             fields = _fields(authorization, "" if body is None else content_type)
             answer = await self._wire.ask(method, path, fields, body, REQUEST_TIMEOUT_S)
@@ -140,7 +146,7 @@ class KubeClient:
             status, raw, retry_after = await self._by_proxy(
                 session, authorization, method, path, body, content_type
             )
-        is_stale = status == UNAUTHORIZED and await self._renewed(authorization)
+        is_stale = status == UNAUTHORIZED and await self._renewed(version)
         return Response(status, raw, _retry_after_s(retry_after), is_stale)
 
     async def _by_proxy(
@@ -172,10 +178,25 @@ class KubeClient:
                 raise
             raise ConnectionError(f"{type(error).__name__}: {error}") from error
 
-    async def _renewed(self, used: str) -> bool:
+    async def _renewed(self, used: int) -> bool:
         """The server refused these credentials: whether there are others by now."""
         await self.credentials.renew(refused=used)
-        return self.credentials.header() != used
+        self._show_certificate()
+        return self.credentials.version != used
+
+    def _show_certificate(self) -> None:
+        """A new certificate is for new connections; those in use end with their use."""
+        if self.credentials.certificate == self._certificate:
+            return
+        try:
+            self._tls = self.credentials.tls()
+        except OSError as error:
+            # Perhaps its key is still to be written: then later.
+            log.warning("%s: the new certificate cannot be used: %s", self.credentials.host, error)
+            return
+        self._certificate = self.credentials.certificate
+        if self._wire is not None:
+            self._wire.renew(_context(self._tls))
 
     async def get(self, path: str) -> bytes:
         """GET. Raises ApiError, ConnectionError, TimeoutError."""
@@ -188,6 +209,7 @@ class KubeClient:
     async def stream(self, path: str, silent_s: float) -> AsyncIterator[aiohttp.ClientResponse]:
         """GET that goes on; TimeoutError when nothing at all comes for so long."""
         session, headers = await self._ready(), self._headers()
+        version = self.credentials.version
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=silent_s
         )
@@ -196,7 +218,7 @@ class KubeClient:
                 self._url(path), headers=headers, timeout=timeout, **self._more()
             ) as answer:
                 if answer.status == UNAUTHORIZED:
-                    await self._renewed(headers.get("Authorization", ""))
+                    await self._renewed(version)
                 yield answer
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):
@@ -208,6 +230,7 @@ class KubeClient:
             await self.open()
         elif self.credentials.is_due:
             await self.credentials.renew()
+            self._show_certificate()
         assert self._session is not None
         return self._session
 
@@ -219,12 +242,16 @@ class KubeClient:
         return URL(self.credentials.host + path, encoded=True)
 
     def _more(self) -> dict[str, Any]:
-        more: dict[str, Any] = {}
+        more: dict[str, Any] = {"ssl": self._tls}
         if self.credentials.proxy:
             more["proxy"] = self.credentials.proxy
         if self.credentials.server_name:
             more["server_hostname"] = self.credentials.server_name
         return more
+
+
+def _context(tls: ssl.SSLContext | bool) -> ssl.SSLContext | None:
+    return tls if isinstance(tls, ssl.SSLContext) else None
 
 
 @lru_cache(maxsize=16)

@@ -30,6 +30,10 @@ class Credentials:
         self.host = ""
         self._configuration: Any = None
         self._loader: Any = None
+        # Counts what we were; 0 = nobody yet.
+        self.version = 0
+        self.certificate = b""
+        self._shown: tuple[str, bytes] | None = None
         self._renew_at_s = 0.0
         self._renewing = asyncio.Lock()
 
@@ -64,6 +68,7 @@ class Credentials:
                 self._loader = await config.load_kube_config(
                     config_file=self._path, client_configuration=self._configuration
                 )
+            self._look()
         except Exception as error:
             # The loader lets through whatever its plug-ins and parsers raise.
             raise KubeconfigError(f"{self.source}: {error}") from error
@@ -97,25 +102,38 @@ class Credentials:
         """Whether `renew` should be called before the next request."""
         return time.monotonic() >= self._renew_at_s
 
-    async def renew(self, refused: str = "") -> None:
-        """Read again what may have rotated; `refused` is a header that the server did not take."""
+    async def renew(self, refused: int = 0) -> None:
+        """Read again what may have rotated; `refused` is a version that the server did not take."""
         async with self._renewing:
-            if refused and refused != self.header():
+            if refused and refused != self.version:
                 return  # Somebody else was quicker.
             self._renew_at_s = time.monotonic() + RENEW_EVERY_S
-            if self._loader is None:
-                # The hook looks at the file at most once a minute by itself.
-                self._configuration.refresh_api_key_hook(self._configuration)
-                return
-            if refused and hasattr(self._loader, "exec_plugin_expiry"):
-                del self._loader.exec_plugin_expiry
-            if refused or not self._is_costly():
-                try:
-                    await self._loader.load_and_set(self._configuration)
-                except Exception as error:
-                    log.warning("%s: credentials could not be renewed: %s", self.source, error)
+            try:
+                await self._read_again(is_refused=bool(refused))
+                self._look()
+            except Exception as error:
+                log.warning("%s: credentials could not be renewed: %s", self.source, error)
+
+    async def _read_again(self, is_refused: bool) -> None:
+        if self._loader is None:
+            # The hook looks at the file at most once a minute by itself.
+            self._configuration.refresh_api_key_hook(self._configuration)
+            return
+        if is_refused and hasattr(self._loader, "exec_plugin_expiry"):
+            del self._loader.exec_plugin_expiry
+        if is_refused or not self._is_costly():
+            await self._loader.load_and_set(self._configuration)
+
+    def _look(self) -> None:
+        """Whether we are somebody else now: by our token, or by the certificate in its file."""
+        cert_file = self._configuration.cert_file
+        self.certificate = Path(cert_file).read_bytes() if cert_file else b""
+        shown = (self.header(), self.certificate)
+        if shown != self._shown:
+            self._shown = shown
+            self.version += 1
 
     def _is_costly(self) -> bool:
-        """An exec plug-in that names no expiry is run again only when its token is refused."""
+        """An exec plug-in that names no expiry is run again only when what it gave is refused."""
         user = self._loader._user
         return bool(user) and "exec" in user and not hasattr(self._loader, "exec_plugin_expiry")

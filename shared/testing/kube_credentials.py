@@ -59,6 +59,16 @@ def make_certificates(folder: Path) -> None:
     _openssl(folder, "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "sa.key")
 
 
+def make_client_certificate(folder: Path, name: str) -> tuple[Path, Path]:
+    """A certificate that says who a client is, by the authority of `make_certificates`; its key."""
+    certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
+    request = ["-keyout", key.name, "-out", f"{name}.csr", "-subj", f"/CN={name}"]
+    _openssl(folder, "req", "-new", *_NEW_KEY, *request)
+    signed = ["-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial"]
+    _openssl(folder, "x509", "-req", *signed, "-out", certificate.name, "-days", DAYS)
+    return certificate, key
+
+
 def verifying(ca_path: Path) -> ssl.SSLContext:
     """A client context that trusts this authority alone and checks names."""
     return ssl.create_default_context(cafile=str(ca_path))

@@ -6,6 +6,7 @@ preconditions, bind once. It checks no objects.
 
 import asyncio
 import json
+import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -29,6 +30,12 @@ def status(code: int, message: str, **headers: str) -> web.Response:
     return web.json_response(body, status=code, headers=headers)
 
 
+def _name_shown(request: web.Request) -> str:
+    assert request.transport is not None
+    shown = request.transport.get_extra_info("peercert") or {}
+    return str(dict(part[0] for part in shown.get("subject", ())).get("commonName", ""))
+
+
 class FakeApi:
     """`faults` are asked first, one for each request that it is about, in order."""
 
@@ -42,20 +49,22 @@ class FakeApi:
         # Version of scheduling.k8s.io -> its resources.
         self.scheduling = {"v1": ["priorityclasses"], "v1alpha1": ["workloads"]}
         self.token = ""
+        # The name that a client's certificate must have, where the server speaks TLS.
+        self.client_name = ""
         self.events: list[tuple[str, dict[str, Any]]] = []
         self._changed = asyncio.Event()
         self._watches: list[tuple[str, web.StreamResponse]] = []
         self._runner: web.AppRunner | None = None
         self.url = ""
 
-    async def start(self) -> None:
+    async def start(self, tls: ssl.SSLContext | None = None) -> None:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._runner.addresses[0][1]}"
 
     async def stop(self) -> None:
         assert self._runner is not None
@@ -129,6 +138,8 @@ class FakeApi:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.method, request.path_qs))
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+            return status(401, "Unauthorized")
+        if self.client_name and self.client_name != _name_shown(request):
             return status(401, "Unauthorized")
         if self.faults and self.faults[0][0] in f"{request.method} {request.path_qs}":
             answer = await self.faults.popleft()[1](request)

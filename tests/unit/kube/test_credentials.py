@@ -4,6 +4,7 @@ import asyncio
 import json
 import ssl
 import stat
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,18 @@ from muster.kube_address import kube_cluster, open_kube
 from shared.adapters import kube_credentials
 from shared.adapters.kube_client import KubeClient
 from shared.adapters.kube_credentials import IN_CLUSTER, Credentials, KubeconfigError
+from shared.testing.kube_credentials import make_certificates, make_client_certificate
 from tests.unit.kube.fake_api import FakeApi
 
 EXEC = "client.authentication.k8s.io/v1"
 
 
-def kubeconfig(folder: Path, url: str, user: dict[str, Any]) -> str:
+def kubeconfig(folder: Path, url: str, user: dict[str, Any], **cluster: str) -> str:
     path = folder / "kubeconfig"
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "clusters": [{"name": "c", "cluster": {"server": url, **cluster}}],
         "users": [{"name": "u", "user": user}],
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
         "current-context": "x",
@@ -108,6 +110,76 @@ async def test_a_token_that_stays_wrong_is_asked_about_once(api: FakeApi, opened
     client = opened(kubeconfig(tmp_path, api.url, {"token": "mine"}))
     assert (await client.request("GET", "/api/v1/pods")).status == 401
     assert len(api.requests) == 1
+
+
+@pytest.fixture
+async def secure(tmp_path) -> AsyncIterator[FakeApi]:
+    """A server that knows its clients by their certificates; the first is known at first."""
+    make_certificates(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(tmp_path / "ca.crt"))
+    tls.verify_mode = ssl.CERT_REQUIRED
+    tls.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    for name in ("first", "second"):
+        make_client_certificate(tmp_path, name)
+    fake = FakeApi()
+    await fake.start(tls)
+    fake.client_name = "first"
+    yield fake
+    await fake.stop()
+
+
+def certifying_plug_in(folder: Path) -> dict[str, Any]:
+    """An exec plug-in that gives the certificate and key which lie in the folder as its answer."""
+    script = folder / "plug-in"
+    script.write_text(f"#!/bin/sh\necho call >> {folder}/calls\ncat {folder}/answer\n")
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return {"exec": {"apiVersion": EXEC, "command": str(script)}}
+
+
+def give(folder: Path, name: str) -> None:
+    status = {
+        "clientCertificateData": (folder / f"{name}.crt").read_text(),
+        "clientKeyData": (folder / f"{name}.key").read_text(),
+    }
+    answer = {"apiVersion": EXEC, "kind": "ExecCredential", "status": status}
+    (folder / "answer").write_text(json.dumps(answer))
+
+
+async def test_a_plug_in_is_run_again_when_its_certificate_is_refused(
+    secure: FakeApi, opened, tmp_path
+):
+    give(tmp_path, "first")
+    user = certifying_plug_in(tmp_path)
+    authority = {"certificate-authority": str(tmp_path / "ca.crt")}
+    client = opened(kubeconfig(tmp_path, secure.url, user, **authority))
+    for _ in range(3):
+        assert (await client.request("GET", "/api/v1/pods")).ok
+    assert (tmp_path / "calls").read_text().count("call") == 1
+    give(tmp_path, "second")
+    secure.client_name = "second"
+    answers = await asyncio.gather(*(client.request("GET", "/api/v1/pods") for _ in range(10)))
+    assert all(answer.ok for answer in answers)
+    async with client.stream("/api/v1/pods", 5) as answer:
+        assert answer.status == 200, "what aiohttp sends shows the new certificate too"
+    assert (tmp_path / "calls").read_text().count("call") == 2
+
+
+async def test_a_certificate_file_is_read_again(secure: FakeApi, opened, tmp_path, monkeypatch):
+    for kind in ("crt", "key"):
+        (tmp_path / f"ours.{kind}").write_bytes((tmp_path / f"first.{kind}").read_bytes())
+    user = {"client-certificate": str(tmp_path / "ours.crt")}
+    user["client-key"] = str(tmp_path / "ours.key")
+    authority = {"certificate-authority": str(tmp_path / "ca.crt")}
+    client = opened(kubeconfig(tmp_path, secure.url, user, **authority))
+    assert (await client.request("GET", "/api/v1/pods")).ok
+    monkeypatch.setattr(kube_credentials, "RENEW_EVERY_S", 0.0)
+    client.credentials._renew_at_s = 0.0
+    (tmp_path / "ours.crt").write_bytes((tmp_path / "second.crt").read_bytes())
+    assert (await client.request("GET", "/api/v1/pods")).ok, "its key is not there yet"
+    (tmp_path / "ours.key").write_bytes((tmp_path / "second.key").read_bytes())
+    secure.client_name = "second"
+    assert (await client.request("GET", "/api/v1/pods")).ok
+    assert len(secure.requests) == 3, "no answer was refused"
 
 
 async def test_the_service_account_of_a_pod(tmp_path, monkeypatch):

@@ -268,6 +268,28 @@ def test_tls_is_verified(tmp_path, loop: str):
         runner.run(go())
 
 
+async def test_what_is_on_the_wire_during_a_renewal_is_answered_and_not_kept(tmp_path):
+    make_certificates(tmp_path)
+    server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server_tls.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    writers: list[asyncio.StreamWriter] = []
+    ca_path = tmp_path / "ca.crt"
+
+    def hold(_head: bytes, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+
+    async with wire_to(hold, server_tls, verifying(ca_path)) as (wire, server):
+        first = asyncio.create_task(ask(wire, "POST"))
+        await asked(server)
+        wire.renew(verifying(ca_path))
+        answer(b"", writers.pop())
+        assert (await first).body == BODY
+        server.serve = answer
+        for _ in range(2):
+            assert (await ask(wire)).body == BODY
+        assert server.connections == 2
+
+
 async def test_a_path_is_one_word():
     async with wire_to(answer) as (wire, _):
         for path in ("/a b", "/a\r\nX: y"):
