@@ -238,13 +238,23 @@ class _Asking:
         if queue.pods.state_of(pod) in (Pod.UNKNOWN, Pod.BOUND, Pod.GONE):
             raise UsageFault(f"--node {name}: pod {self._name} has its node already")
         for shard in await self._shards():
-            if all(node.name != name for node in shard.nodes.values()):
-                continue
-            held = held_against(shard, shard.specs[sig].priority, pod)
-            for report in explain(shard.table, shard.sigs[sig], held):
-                if report.name == name:
-                    return NodeAnswer(name, report.plugin, report.messages, report.total)
+            found = node_answer(shard, sig, pod, name)
+            if found is not None:
+                return found
         raise UsageFault(f"--node {name}: no node of this name is known")
+
+
+def node_answer(shard: PlacementState, sig: int, pod: int, name: str) -> NodeAnswer | None:
+    """What this shard says of a node now; None where it knows none of this name."""
+    if any(node.name == name for node in shard.withheld.values()):
+        text = f"made again while {shard.unsettled_on[name]} binds to its name may be on their way"
+        return NodeAnswer(name, "Muster", (text,), 0)
+    if all(node.name != name for node in shard.nodes.values()):
+        return None
+    held = held_against(shard, shard.specs[sig].priority, pod)
+    reports = explain(shard.table, shard.sigs[sig], held)
+    told = (one for one in reports if one.name == name)
+    return next((NodeAnswer(name, one.plugin, one.messages, one.total) for one in told), None)
 
 
 def _row_of(binding: BindingState, name: str) -> int:

@@ -5,6 +5,7 @@ for it until each of them is settled, and it is never kept back for longer.
 import msgspec
 import pytest
 
+from muster.why import node_answer
 from shared.events.base import Event
 from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import PodsAssigned, PodsGone
@@ -60,6 +61,20 @@ def test_a_node_that_is_made_again_is_not_there_while_a_bind_to_it_is_on_its_way
     assert is_withheld(shard)
     assert shard.state.free() == (0, 0, 0, 0)
     assert shard.state.digest[0] == 0
+
+
+def test_why_not_that_node_says_that_it_is_withheld():
+    shard = remade(pods=2).dispatch(2, 7)
+    shard.run()
+    answer = node_answer(shard.state, 2, 7, "a")
+    assert answer is not None
+    text = "made again while 2 binds to its name may be on their way"
+    assert (answer.refused_by, answer.reasons) == ("Muster", (text,))
+    shard.give(failed("gone")).give(failed("gone", pod=2)).run()
+    open_ = node_answer(shard.state, 2, 7, "a")
+    assert open_ is not None
+    assert open_.refused_by == ""
+    assert node_answer(shard.state, 2, 7, "z") is None
 
 
 @pytest.mark.parametrize(
