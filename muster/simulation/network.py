@@ -14,7 +14,16 @@ from typing import Any
 
 from muster.checker.history import Post
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, Cluster, Gone, PastBind, PodRead, PodRef, Watched
+from shared.ports.cluster import (
+    KINDS,
+    BindRequest,
+    Cluster,
+    Gone,
+    PastBind,
+    PodRead,
+    PodRef,
+    Watched,
+)
 
 TIMEOUT_S = 1.0
 
@@ -116,6 +125,8 @@ Answered = asyncio.Future[Any]
 
 class SimNetwork:
     """One process's connection: a Cluster."""
+
+    kinds = KINDS
 
     def __init__(self, wire: Wire, sender: str, epoch: int) -> None:
         self.wire, self.sender, self.epoch = wire, sender, epoch

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from shared.events.base import Event
-from shared.events.observed import NodesSeen, PodsBoundSeen, PodsDeletedSeen, PodsSeen
+from shared.events.observed import NodesSeen, ObjectsSeen, PodsBoundSeen, PodsDeletedSeen, PodsSeen
 from shared.model.columns import join, split
 
 PODS_PER_EVENT = 16_384
@@ -23,6 +23,8 @@ def pods_of(event: Event) -> int:
     """Roughly how much room an event takes, counted in pods."""
     if isinstance(event, NodesSeen):
         return NODE_IN_PODS * len(event.nodes)
+    if isinstance(event, ObjectsSeen):
+        return NODE_IN_PODS * len(event.objects)
     uids: str = getattr(event, "uids", "")
     return uids.count("\n") + 1
 
@@ -46,7 +48,7 @@ def _joins(last: Event, event: Event) -> bool:
         return False
     if isinstance(event, PodsSeen):
         return all(getattr(last, name) == getattr(event, name) for name in _SAME)
-    return isinstance(event, PodsBoundSeen | PodsDeletedSeen | NodesSeen)
+    return isinstance(event, PodsBoundSeen | PodsDeletedSeen | NodesSeen | ObjectsSeen)
 
 
 def _parts(run: list[Event]) -> Iterator[Event]:
@@ -64,6 +66,12 @@ def _parts(run: list[Event]) -> Iterator[Event]:
         nodes = tuple(node for event in seen for node in event.nodes)
         for start in range(0, len(nodes), NODES_PER_EVENT):
             yield NodesSeen(nodes[start : start + NODES_PER_EVENT])
+    elif isinstance(first, ObjectsSeen):
+        objects = tuple(
+            one for event in run if isinstance(event, ObjectsSeen) for one in event.objects
+        )
+        for start in range(0, len(objects), NODES_PER_EVENT):
+            yield ObjectsSeen(objects[start : start + NODES_PER_EVENT])
     else:
         yield first
 

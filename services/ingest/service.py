@@ -19,14 +19,14 @@ from shared.events.observed import (
     ListBegan,
     ListEnded,
     NodesSeen,
+    ObjectsSeen,
     PodsSeen,
     WatchAdvanced,
     WorldOpened,
 )
 from shared.machine.runtime import OFFERS_MAX, Offers
-from shared.ports.cluster import Cluster, Gone, Watched
+from shared.ports.cluster import OBJECTS, Cluster, Gone, Watched
 
-KINDS = ("nodes", "budgets", "gangs", "pods")
 PODS_PER_TURN = 32_768
 POLL_S = 0.001
 RETRY_INITIAL_S = 0.05
@@ -60,7 +60,10 @@ class IngestShell:
         self._owner = owner
         self._since = owner.state.revision
         if not self._since:
-            self._asked = dict.fromkeys(KINDS, True)
+            self._asked = dict.fromkeys(self._cluster.kinds, True)
+        elif OBJECTS in self._cluster.kinds and not owner.state.listed_objects:
+            # The journal is older than our knowing of them.
+            self._asked[OBJECTS] = True
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def effect(self, effect_id: int, effect: Event) -> None:
@@ -84,7 +87,7 @@ class IngestShell:
                 await self._session()
             except Gone as error:
                 log.info("listing everything again: %s", error)
-                self._asked = dict.fromkeys(KINDS, True)
+                self._asked = dict.fromkeys(self._cluster.kinds, True)
             except (OSError, TimeoutError) as error:
                 # Watches end all the time; only a cluster that stays away is worth a warning.
                 level = logging.INFO if self._tries < QUIET_TRIES else logging.WARNING
@@ -105,7 +108,7 @@ class IngestShell:
         await self._offer(WorldOpened(await self._cluster.identity()))
         while True:
             while self._asked:
-                await self._list([kind for kind in KINDS if kind in self._asked])
+                await self._list([kind for kind in self._cluster.kinds if kind in self._asked])
             self._watching = asyncio.get_running_loop().create_task(self._watch())
             try:
                 await self._watching
@@ -128,7 +131,7 @@ class IngestShell:
                 await self._offer(event)
             await self._offer(ListEnded(kind, sum(_objects(event) for event in listed.events)))
             oldest = min(oldest, listed.revision) if oldest else listed.revision
-        if len(kinds) == len(KINDS):
+        if len(kinds) == len(self._cluster.kinds):
             # A list may lag behind what was watched; going back would revive what is gone since.
             self._since = max(self._since, oldest)
             await self._offer(WatchAdvanced(oldest))
@@ -172,5 +175,7 @@ def _objects(event: Event) -> int:
             return len(event.budgets)
         case GangsSeen():
             return len(event.gangs)
+        case ObjectsSeen():
+            return len(event.objects)
         case _:
             return 0

@@ -6,6 +6,7 @@ import msgspec
 
 from shared.adapters.kube_client import ApiError, KubeClient
 from shared.adapters.kube_discovery import WORKLOADS
+from shared.adapters.kube_kinds import KINDS
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 UNAUTHORIZED = 401
@@ -17,13 +18,14 @@ NEEDED: tuple[tuple[str, str, str, str], ...] = (
     *((verb, "", "nodes", "") for verb in ("list", "watch")),
     *((verb, "policy", "poddisruptionbudgets", "") for verb in ("list", "watch")),
     *((verb, "scheduling.k8s.io", GROUPS, "") for verb in ("list", "watch")),
+    *((verb, kind.group, kind.resource, "") for kind in KINDS for verb in ("list", "watch")),
     ("get", "", "namespaces", ""),
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),
     *((verb, "events.k8s.io", "events", "") for verb in ("create", "patch")),
 )
-"""(verb, API group, resource, subresource), in all namespaces; of namespaces only kube-system."""
-NAMES = {"namespaces": "kube-system"}
+"""(verb, API group, resource, subresource), in all namespaces; got is only the one kube-system."""
+NAMES = {("get", "namespaces"): "kube-system"}
 
 
 class _Status(msgspec.Struct):
@@ -52,7 +54,7 @@ async def _is_allowed(
     client: KubeClient, verb: str, group: str, resource: str, subresource: str
 ) -> bool:
     attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
-    attributes["name"] = NAMES.get(resource, "")
+    attributes["name"] = NAMES.get((verb, resource), "")
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

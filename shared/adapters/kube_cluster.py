@@ -4,15 +4,18 @@ One object serves one process. It decides nothing about pods, and remembers noth
 process would miss.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
 from shared.adapters.kube_client import KubeClient
-from shared.adapters.kube_discovery import POD_GROUPS, WORKLOADS, pod_groups
+from shared.adapters.kube_discovery import POD_GROUPS, WORKLOADS, pod_groups, served
 from shared.adapters.kube_events import KubeEvents
 from shared.adapters.kube_groups import Groups
+from shared.adapters.kube_kinds import KINDS as OTHER_KINDS
+from shared.adapters.kube_kinds import Kind
 from shared.adapters.kube_lists import list_into
 from shared.adapters.kube_merge import MergedWatch
 from shared.adapters.kube_objects import ListMeta, Meta
@@ -28,11 +31,12 @@ from shared.adapters.kube_resources import (
     Reader,
     budget_reader,
     node_reader,
+    object_reader,
 )
 from shared.adapters.kube_watch import SILENT_S, ResourceWatch, Source
 from shared.adapters.kube_writes import KubeWrites
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, PastBind, PodRead, PodRef, Watched
+from shared.ports.cluster import KINDS, OBJECTS, BindRequest, PastBind, PodRead, PodRef, Watched
 
 KUBE_SYSTEM = "/api/v1/namespaces/kube-system"
 QUIET_S = (8, 12)
@@ -54,6 +58,8 @@ class _Collection(msgspec.Struct):
 class KubeCluster:
     """Implements the port `Cluster`."""
 
+    kinds = (*KINDS[:-1], OBJECTS, KINDS[-1])
+
     def __init__(
         self, client: KubeClient, schedulers: Sequence[str] = (), silent_s: float = SILENT_S
     ) -> None:
@@ -69,6 +75,7 @@ class KubeCluster:
             "budgets": Source(BUDGETS_PATH, timeout_s=QUIET_S, is_quiet=True),
             "pods": Source(PODS_PATH, UNFINISHED),
         }
+        self._others: dict[str, Kind] = {}
         self._is_discovered = False
         self._groups_as = WORKLOADS
         self._knows_groups = False
@@ -105,6 +112,15 @@ class KubeCluster:
                 return Watched(await self._revision(), ())
             self._groups.forget()
             self._knows_groups = True
+        if kind == OBJECTS:
+            await self._discover()
+            lists = await asyncio.gather(*map(self._list, self._others))
+            events = tuple(event for listed in lists for event in listed.events)
+            oldest = min((listed.revision for listed in lists), default=0)
+            return Watched(oldest or await self._revision(), events)
+        return await self._list(kind)
+
+    async def _list(self, kind: str) -> Watched:
         source, reader = self._sources[kind], self._reader(kind)
         revision = await list_into(self._client, source.path, source.query, reader)
         return Watched(revision, tuple(reader.take()))
@@ -146,6 +162,8 @@ class KubeCluster:
                 return GroupReader("PodGroup", self._groups.pod_group, self._groups.pod_group_gone)
             case "gangs":
                 return GroupReader("Workload", self._groups.workload, self._groups.workload_gone)
+            case _ if kind in self._others:
+                return object_reader(self._others[kind])
             case _:
                 return PodReader(Pods(self._schedulers, self._groups, self._refusals))
 
@@ -154,7 +172,7 @@ class KubeCluster:
         return read
 
     async def _discover(self) -> bool:
-        """Whether the server has pod groups, in a version that is read."""
+        """Find out what the server has; whether that is pod groups, in a version that is read."""
         if not self._is_discovered:
             found = await pod_groups(self._client)
             if found is not None:
@@ -162,6 +180,9 @@ class KubeCluster:
                 self._sources["gangs"] = Source(found.path, timeout_s=QUIET_S, is_quiet=True)
             else:
                 self._sources.pop("gangs", None)
+            self._others = {kind.resource: kind for kind in await served(self._client, OTHER_KINDS)}
+            for kind in self._others.values():
+                self._sources[kind.resource] = Source(kind.path, timeout_s=QUIET_S, is_quiet=True)
             self._is_discovered = True
         return "gangs" in self._sources
 

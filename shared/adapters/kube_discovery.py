@@ -1,15 +1,19 @@
-"""In which version, if any, a server has pod groups: Workloads (1.35) or PodGroup objects (later).
+"""What a server has: in which version, if any, pod groups are served, and which other kinds.
 
-The API is young and each release of Kubernetes has another version of it, so it is asked for. Of
-several versions the newest that is known is read; those that nobody here knows are named once.
+Groups are Workloads (1.35) or PodGroup objects (later). The API is young and each release of
+Kubernetes has another version of it, so it is asked for. Of several versions the newest that is
+known is read; those that nobody here knows are named once.
 """
 
+import asyncio
 import logging
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from shared.adapters.kube_client import ApiError, KubeClient
+from shared.adapters.kube_kinds import Kind
 
 GROUP = "/apis/scheduling.k8s.io"
 NOT_FOUND = 404
@@ -60,6 +64,15 @@ async def pod_groups(client: KubeClient) -> Collection | None:
             kept = f"groups are read from {found.path}" if found else "no groups are read"
             log.warning("scheduling.k8s.io/%s is not known to this version: %s", version, kept)
     return found
+
+
+async def served(client: KubeClient, kinds: Sequence[Kind]) -> list[Kind]:
+    """Those that the server has. Raises ApiError, ConnectionError, TimeoutError."""
+    bodies = await asyncio.gather(*(_get(client, f"{kind.path}?limit=1") for kind in kinds))
+    missing = [kind.path for kind, body in zip(kinds, bodies, strict=True) if body is None]
+    if missing:
+        log.warning("not served, so left out: %s", ", ".join(missing))
+    return [kind for kind, body in zip(kinds, bodies, strict=True) if body is not None]
 
 
 async def _has(client: KubeClient, version: str, resource: str) -> bool:

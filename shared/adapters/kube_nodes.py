@@ -9,6 +9,7 @@ from shared.adapters.kube_templates import raw_json
 from shared.adapters.worlds import affinity
 from shared.adapters.worlds.cluster_objects import node_of
 from shared.adapters.worlds.fields import Fields
+from shared.model.cluster_objects import ClusterObject
 from shared.model.objects import Budget, Node
 
 
@@ -19,7 +20,7 @@ class Unchanged:
         """Nothing."""
         self._told: dict[str, Any] = {}
 
-    def is_new(self, value: Node | Budget) -> bool:
+    def is_new(self, value: Node | Budget | ClusterObject) -> bool:
         """Whether it differs from what was told last."""
         if self._told.get(value.uid) == value:
             return False

@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from shared.adapters.kube_kinds import Kind
 from shared.adapters.kube_nodes import Unchanged, budget_from, node_from, what_of
 from shared.adapters.kube_objects import RawBudget, RawGroup, RawNode, RawPod
 from shared.adapters.kube_pods import Pods
@@ -20,7 +21,10 @@ from shared.events.observed import (
     InputRejected,
     NodesDeletedSeen,
     NodesSeen,
+    ObjectsDeletedSeen,
+    ObjectsSeen,
 )
+from shared.model.cluster_objects import ClusterObject
 from shared.model.objects import Budget, Node
 
 PODS_PATH = "/api/v1/pods"
@@ -29,6 +33,7 @@ BUDGETS_PATH = "/apis/policy/v1/poddisruptionbudgets"
 UNFINISHED = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
 
 Item = TypeVar("Item")
+Value = Node | Budget | ClusterObject
 
 
 class Reader(Protocol):
@@ -79,13 +84,13 @@ class PodReader:
 
 
 class ObjectReader(Generic[Item]):
-    """Nodes or budgets: one value per object, told when it differs."""
+    """Of all but pods and groups: one value per object, told when it differs."""
 
     def __init__(
         self,
         kind: str,
         item: type[Item],
-        read: Callable[[Item], Node | Budget],
+        read: Callable[[Item], Value],
         told: Callable[[list[Any]], Event],
         lost: Callable[[str], Event],
     ) -> None:
@@ -94,7 +99,7 @@ class ObjectReader(Generic[Item]):
         self._read, self._tell, self._lose = read, told, lost
         self._unchanged = Unchanged()
         self._events: list[Event] = []
-        self._values: list[Node | Budget] = []
+        self._values: list[Value] = []
 
     def seen(self, item: Any) -> None:
         """An object as it is now."""
@@ -194,6 +199,17 @@ def budget_reader() -> ObjectReader[RawBudget]:
         budget_from,
         lambda budgets: BudgetsSeen(tuple(budgets)),
         BudgetsDeletedSeen,
+    )
+
+
+def object_reader(kind: Kind) -> ObjectReader[Any]:
+    """Objects of one of the other kinds."""
+    return ObjectReader(
+        kind.name,
+        kind.item,
+        kind.value,
+        lambda objects: ObjectsSeen(tuple(objects)),
+        ObjectsDeletedSeen,
     )
 
 

@@ -30,7 +30,7 @@ from shared.model.answers import Answer
 from shared.model.columns import join, pack, split
 from shared.model.objects import Budget, Gang, Node
 from shared.model.world import Arrival, World
-from shared.ports.cluster import BindRequest, PastBind, PodRead, PodRef, Watched
+from shared.ports.cluster import KINDS, BindRequest, PastBind, PodRead, PodRef, Watched
 
 UNASSIGNED = "-"
 GONE, BUSY, UNKNOWN = PodRead(Answer.GONE), PodRead(Answer.BUSY), PodRead(Answer.UNKNOWN)
@@ -229,6 +229,8 @@ class SimCluster:
         return bool(rate) and self._random.random() < rate
 
     # ----------------------------------------------------------------------------- the port
+
+    kinds = KINDS
 
     async def identity(self) -> str:
         """The world's name unless configured."""

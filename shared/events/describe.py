@@ -78,6 +78,15 @@ def _one_of(uids: list[str], view: View) -> str:
     return f"{len(uids)} objects"
 
 
+def _objects(e: ingest.ObjectsSet | observed.ObjectsSeen) -> str:
+    """By kind and name, the many as a number."""
+    if len(e.objects) > NAMED_MAX:
+        return f"{len(e.objects)} objects"
+    pairs = (f"{one.namespace}/{one.name}".lstrip("/") for one in e.objects)
+    kinds = (type(one).__name__ for one in e.objects)
+    return ", ".join(map(" ".join, zip(kinds, pairs, strict=True)))
+
+
 def _reserved(e: placement.Reserved, v: View) -> str:
     ids, nodes = column_of(e, "ids"), column_of(e, "nodes")
     totals = unpack16(e.totals).tolist()
@@ -149,6 +158,8 @@ WORLD: dict[type[Event], Line] = {
         f"gang {e.key}: minCount {e.min_count}, timeout {e.timeout_ms} ms, version {e.version}"
     ),
     ingest.GangGone: lambda e, v: f"{v.names.gang(e.gang)} deleted",
+    ingest.ObjectsSet: lambda e, v: f"{_objects(e)} set",
+    ingest.ObjectsGone: lambda e, v: f"{_one_of(split(e.uids), v)} gone",
     ingest.WorldListed: lambda e, v: "the world is known" if e.complete else "a world is listed",
     ingest.ListApplied: lambda e, v: f"list of {e.kind} applied, {e.derived_deletes} deletes",
     ingest.ListDoubted: lambda e, v: f"list of {e.kind} doubted, {e.derived_deletes} deletes",
@@ -164,6 +175,8 @@ WORLD: dict[type[Event], Line] = {
     observed.BudgetsDeletedSeen: _uids("deleted"),
     observed.GangsSeen: lambda e, v: f"cluster: {len(e.gangs)} pod groups seen",
     observed.GangsDeletedSeen: lambda e, v: f"cluster: {len(split(e.keys))} pod groups deleted",
+    observed.ObjectsSeen: lambda e, v: f"cluster: {_objects(e)} seen",
+    observed.ObjectsDeletedSeen: _uids("deleted"),
     observed.ListBegan: lambda e, v: f"list of {e.kind} begins at revision {e.revision}",
     observed.ListEnded: lambda e, v: f"list of {e.kind} ends with {e.count}",
     observed.WatchAdvanced: lambda e, v: f"watched up to revision {e.revision}",

@@ -1,6 +1,7 @@
 """Events of the world journal: facts in the mesh's own numbers, routed to whom they concern."""
 
 from shared.events.base import Event
+from shared.model.cluster_objects import ClusterObject
 from shared.model.ids import placement
 from shared.model.objects import Node, PodSpec
 
@@ -153,6 +154,18 @@ class GangGone(Event, frozen=True, gc=False):
         return ("queueing", "permit")
 
 
+class ObjectsSet(Event, frozen=True, gc=False):
+    """Other objects of the cluster, added or changed. No service decides by them yet."""
+
+    objects: tuple[ClusterObject, ...]
+
+
+class ObjectsGone(Event, frozen=True, gc=False):
+    """Other objects that no longer exist, by uid."""
+
+    uids: str
+
+
 class WorldListed(Event, frozen=True, gc=False):
     """`complete` False: a world is being listed for the first time, and nothing is to be placed
     before all of it is known (as kube-scheduler waits for its caches); True: it is known.
@@ -205,6 +218,8 @@ IngestEvent = (
     | BudgetCovers
     | GangSet
     | GangGone
+    | ObjectsSet
+    | ObjectsGone
     | WorldListed
     | ListApplied
     | ListDoubted

@@ -5,6 +5,7 @@ Columns run over pods in parallel (`uids`, `names`, ... joined; `revisions` pack
 """
 
 from shared.events.base import Configured, Event
+from shared.model.cluster_objects import ClusterObject
 from shared.model.objects import Budget, Gang, Node, PodSpec
 
 
@@ -84,8 +85,22 @@ class GangsDeletedSeen(Event, frozen=True, gc=False):
     keys: str
 
 
+class ObjectsSeen(Event, frozen=True, gc=False):
+    """Other objects added or changed."""
+
+    objects: tuple[ClusterObject, ...]
+
+
+class ObjectsDeletedSeen(Event, frozen=True, gc=False):
+    """Other objects that are gone, by uid."""
+
+    uids: str
+
+
 class ListBegan(Event, frozen=True, gc=False):
-    """A full list of one kind (`pods`, `nodes`, `budgets`, `gangs`) starts."""
+    """A full list of one kind (`pods`, `nodes`, `budgets`, `gangs`; `objects`: of all kinds of
+    other objects together) starts.
+    """
 
     kind: str
     revision: int
@@ -146,6 +161,8 @@ Observation = (
     | BudgetsDeletedSeen
     | GangsSeen
     | GangsDeletedSeen
+    | ObjectsSeen
+    | ObjectsDeletedSeen
     | ListBegan
     | ListEnded
     | WatchAdvanced

@@ -13,6 +13,10 @@ from msgspec import Struct
 from shared.events.base import Event
 from shared.model.answers import Answer
 
+KINDS: tuple[str, ...] = ("nodes", "budgets", "gangs", "pods")
+OBJECTS = "objects"
+"""All that pods belong to and ask for besides (shared/model/cluster_objects.py), as one kind."""
+
 
 class BindRequest(Struct, frozen=True, gc=False):
     """One binding POST with its preconditions."""
@@ -63,14 +67,21 @@ class Gone(Exception):
 
 
 class Cluster(Protocol):
-    """A client of the cluster. Every call may take long; none may be trusted to come back."""
+    """A client of the cluster. Every call may take long; none may be trusted to come back.
+
+    `kinds` are those it can list, in the order in which they make sense: pods come last.
+    """
+
+    kinds: tuple[str, ...]
 
     async def identity(self) -> str:
         """A name that no other cluster has (the uid of kube-system)."""
         ...
 
     async def list_all(self, kind: str) -> Watched:
-        """All objects of one kind (`nodes`, `pods`, `budgets`, `gangs`), consistently."""
+        """All objects of one of its `kinds`, consistently: none that was there at the revision is
+        missing, though one that is newer than it may be there.
+        """
         ...
 
     def watch(self, since: int) -> AsyncIterator[Watched]:

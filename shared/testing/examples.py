@@ -40,6 +40,8 @@ def example(kind: Any) -> Any:
         return FIXED[kind]
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is tuple:
+        if arguments[-1] is ... and get_origin(arguments[0]) is types.UnionType:
+            return tuple(example(part) for part in get_args(arguments[0]))
         if arguments[-1] is ...:
             return (example(arguments[0]),)
         return tuple(example(part) for part in arguments)

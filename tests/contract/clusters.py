@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from shared.adapters.kube_client import KubeClient
 from shared.adapters.kube_cluster import KubeCluster
 from shared.adapters.kube_credentials import Credentials
+from shared.adapters.kube_kinds import Kind
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_client import SimClusterClient
 from shared.adapters.sim_cluster_server import SimClusterServer
@@ -17,9 +18,11 @@ from shared.events.observed import PodsSeen
 from shared.model.objects import Node, PodSpec
 from shared.model.world import Arrival, World
 from shared.ports.cluster import Cluster
+from shared.testing.etcd_store import EtcdStore
 from shared.testing.kube_credentials import write_kubeconfig
 from shared.testing.kube_objects import node, pod
 from shared.testing.kube_server import KubeServers
+from tests.live.others import MERGE, OTHERS, body_of, collection, key
 from tests.unit.kube.fake_api import FakeApi
 
 NAMESPACE = "default"
@@ -40,6 +43,22 @@ class Stage(Protocol):
 
     async def delete(self, name: str) -> None:
         """A pod is gone at once."""
+        ...
+
+
+class KubeStage(Stage, Protocol):
+    """One that has other objects too."""
+
+    async def other(self, kind: Kind, name: str) -> None:
+        """An object of another kind appears."""
+        ...
+
+    async def change(self, kind: Kind, name: str, fields: dict[str, Any]) -> None:
+        """Some of its fields are others."""
+        ...
+
+    async def drop(self, kind: Kind, name: str) -> None:
+        """It is gone."""
         ...
 
 
@@ -75,13 +94,33 @@ class FakeStage:
     async def delete(self, name: str) -> None:
         self.api.delete("pods", name)
 
+    async def other(self, kind: Kind, name: str) -> None:
+        made = OTHERS[kind.resource].made
+        metadata = {**made.get("metadata", {}), "uid": f"uid-{kind.resource}-{name}"}
+        self.api.put(kind.resource, name, **{**made, "metadata": metadata})
+
+    async def change(self, kind: Kind, name: str, fields: dict[str, Any]) -> None:
+        self.api.put(kind.resource, name, **merged(self.api.objects[kind.resource][name], fields))
+
+    async def drop(self, kind: Kind, name: str) -> None:
+        self.api.delete(kind.resource, name)
+
+
+def merged(held: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """What a JSON merge patch makes of an object."""
+    found = dict(held)
+    for name, value in patch.items():
+        both = isinstance(value, dict) and isinstance(held.get(name), dict)
+        found[name] = merged(held[name], value) if both else value
+    return found
+
 
 class LiveStage:
     """The same on a real API server. Every test has names of its own."""
 
     def __init__(self, servers: KubeServers, cluster: KubeCluster) -> None:
         self.cluster: Cluster = cluster
-        self._client = cluster.client
+        self._client, self._etcd_url = cluster.client, servers.at.etcd_url
 
     async def _send(self, method: str, path: str, body: dict[str, Any]) -> None:
         response = await self._client.request(method, path, json.dumps(body).encode())
@@ -97,6 +136,19 @@ class LiveStage:
     async def delete(self, name: str) -> None:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
         await self._send("DELETE", path, {"gracePeriodSeconds": 0})
+
+    async def other(self, kind: Kind, name: str) -> None:
+        await self._send("POST", collection(kind), body_of(kind, name))
+
+    async def change(self, kind: Kind, name: str, fields: dict[str, Any]) -> None:
+        path = f"{collection(kind)}/{name}"
+        raw = json.dumps(fields).encode()
+        response = await self._client.request("PATCH", path, raw, MERGE)
+        assert response.ok, response.message()
+
+    async def drop(self, kind: Kind, name: str) -> None:
+        store = EtcdStore(self._etcd_url)
+        assert await asyncio.to_thread(store.delete_all, key(kind, name)) == 1
 
 
 @asynccontextmanager
@@ -122,7 +174,7 @@ async def served(folder: Path) -> AsyncIterator[Stage]:
 
 
 @asynccontextmanager
-async def fake(folder: Path) -> AsyncIterator[Stage]:
+async def fake(folder: Path) -> AsyncIterator[KubeStage]:
     """The adapter for Kubernetes, without Kubernetes."""
     api = FakeApi()
     await api.start()
@@ -134,7 +186,7 @@ async def fake(folder: Path) -> AsyncIterator[Stage]:
 
 
 @asynccontextmanager
-async def live(folder: Path) -> AsyncIterator[Stage]:
+async def live(folder: Path) -> AsyncIterator[KubeStage]:
     """The adapter for Kubernetes on Kubernetes."""
     servers = KubeServers()
     await asyncio.to_thread(servers.start)

@@ -1,32 +1,39 @@
 """What binding and ingest rely on holds of every cluster behind the port."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import pytest
 
+from shared.adapters.kube_kinds import KINDS as KUBE_KINDS
 from shared.events.base import Event
-from shared.events.observed import NodesSeen, PodsBoundSeen, PodsDeletedSeen, PodsSeen
+from shared.events.observed import (
+    NodesSeen,
+    ObjectsDeletedSeen,
+    ObjectsSeen,
+    PodsBoundSeen,
+    PodsDeletedSeen,
+    PodsSeen,
+)
 from shared.model.answers import Answer
+from shared.model.cluster_objects import ClusterObject
 from shared.model.columns import split, unpack
-from shared.ports.cluster import BindRequest, Cluster, PodRef, Watched
+from shared.ports.cluster import KINDS, OBJECTS, BindRequest, Cluster, PodRef, Watched
 from tests.contract import clusters
-from tests.contract.clusters import NAMESPACE, Stage
+from tests.contract.clusters import NAMESPACE, KubeStage, Stage
 from tests.live.conftest import require_kube
+from tests.live.others import OTHERS
 
 LIMIT_S = 20.0
 
 
+LIVE = pytest.param(
+    clusters.live, marks=[pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+)
+
+
 @pytest.fixture(
-    params=[
-        clusters.simulated,
-        clusters.served,
-        clusters.fake,
-        pytest.param(
-            clusters.live,
-            marks=[pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")],
-        ),
-    ],
+    params=[clusters.simulated, clusters.served, clusters.fake, LIVE],
     ids=lambda make: make.__name__,
 )
 async def stage(request, tmp_path) -> AsyncIterator[Stage]:
@@ -69,7 +76,8 @@ async def test_lists_show_what_there_is_and_how_new_it_is(stage: Stage):
     assert [node.name for event in seen for node in event.nodes] == ["node-a"]
     pod = await ref(stage.cluster, "pod-a")
     assert 0 < pod.revision <= pods.revision
-    for kind in ("budgets", "gangs"):
+    assert set(stage.cluster.kinds) - {OBJECTS} == set(KINDS)
+    for kind in stage.cluster.kinds:
         assert (await stage.cluster.list_all(kind)).revision >= nodes.revision
 
 
@@ -114,6 +122,51 @@ def node_of(told: list[Event], uid: str) -> str:
         if isinstance(event, PodsSeen | PodsBoundSeen) and uid in split(event.uids) and event.nodes:
             found = split(event.nodes)[split(event.uids).index(uid)]
     return found
+
+
+@pytest.fixture(params=[clusters.fake, LIVE], ids=lambda make: make.__name__)
+async def kube(request, tmp_path) -> AsyncIterator[KubeStage]:
+    if request.param is clusters.live:
+        require_kube()
+    async with request.param(tmp_path) as made:
+        yield made
+
+
+async def test_other_objects_are_listed_and_watched_like_nodes(kube: KubeStage):
+    for kind in KUBE_KINDS:
+        await kube.other(kind, "before")
+    listed = await kube.cluster.list_all(OBJECTS)
+    before = others(listed.events, "before")
+    assert len(before) == len(KUBE_KINDS)
+    told: list[Event] = []
+    watching = asyncio.create_task(follow(kube.cluster.watch(listed.revision), told))
+    for kind in KUBE_KINDS:
+        await kube.other(kind, "after")
+        await kube.change(kind, "before", {"metadata": {"annotations": {"a": "b"}}})
+    await until(lambda: len(others(told, "after")) == len(KUBE_KINDS))
+    changed = [kind for kind in KUBE_KINDS if OTHERS[kind.resource].change]
+    for kind in changed:
+        await kube.change(kind, "after", OTHERS[kind.resource].change)
+    await until(lambda: len(others(told, "after")) == len(KUBE_KINDS) + len(changed))
+    for kind in KUBE_KINDS:
+        await kube.drop(kind, "before")
+    uids = sorted(one.uid for one in before)
+    await until(lambda: gone(told) == uids)
+    # A watch does not know what was listed: at most once it tells what has not changed.
+    assert {(one.uid, one) for one in others(told, "before")} <= {(one.uid, one) for one in before}
+    assert len(others(told, "before")) <= len(before)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+
+
+def others(told: Iterable[Event], name: str) -> list[ClusterObject]:
+    seen = [event for event in told if isinstance(event, ObjectsSeen)]
+    return [one for event in seen for one in event.objects if one.name == name]
+
+
+def gone(told: list[Event]) -> list[str]:
+    lost = [event for event in told if isinstance(event, ObjectsDeletedSeen)]
+    return sorted(uid for event in lost for uid in split(event.uids))
 
 
 async def test_a_bind_is_made_once_and_every_no_says_which(stage: Stage):

@@ -20,14 +20,16 @@ from shared.adapters.kube_access import missing_permissions
 from shared.adapters.kube_client import ApiError, KubeClient
 from shared.adapters.kube_cluster import KubeCluster
 from shared.adapters.kube_credentials import Credentials
+from shared.adapters.kube_kinds import KINDS, Kind
 from shared.events.base import Event
-from shared.events.observed import BudgetsSeen, GangsSeen, NodesSeen, PodsSeen
+from shared.events.observed import BudgetsSeen, GangsSeen, NodesSeen, ObjectsSeen, PodsSeen
 from shared.model.answers import Answer
 from shared.ports.cluster import BindRequest, PodRef
 from shared.testing.kube_credentials import MUSTER, User
 from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
 from tests.live.conftest import NewCluster
+from tests.live.others import create
 from tests.live.world import PODS, ROOT, muster_run, node, pod, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -165,6 +167,14 @@ def group(world: World) -> None:
     world.servers.api.create(WORKLOADS, body).ok()
 
 
+def other(kind: Kind) -> Callable[[World], object]:
+    return lambda world: create(world.servers.api, kind, f"other-{next(numbers)}")
+
+
+def full_name(kind: Kind) -> str:
+    return f"{kind.resource}{'.' + kind.group if kind.group else ''}"
+
+
 async def identity(world: World, _limit_s: float) -> bool:
     return bool(await world.cluster.identity())
 
@@ -217,6 +227,8 @@ SCENARIOS: dict[str, Scenario] = {
     "watch nodes": sees(NodesSeen, label),
     "watch poddisruptionbudgets.policy": sees(BudgetsSeen, protect),
     "watch workloads.scheduling.k8s.io": sees(GangsSeen, group),
+    **{f"list {full_name(kind)}": lists("objects") for kind in KINDS},
+    **{f"watch {full_name(kind)}": sees(ObjectsSeen, other(kind)) for kind in KINDS},
     "get namespaces": identity,
     "get pods": read,
     "delete pods": evict,

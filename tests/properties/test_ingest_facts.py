@@ -12,6 +12,7 @@ from services.ingest.core import IngestCore
 from shared.events import ingest as told
 from shared.events import observed as seen
 from shared.events.base import Configured, Event
+from shared.model.cluster_objects import CSINode, Namespace
 from shared.model.columns import join, pack, split, unpack
 from shared.model.objects import Gang, Node, PodSpec
 from shared.testing.steps import Steps
@@ -29,6 +30,7 @@ class Truth:
         self.born = 0
         self.pods: dict[str, dict[str, Any]] = {}
         self.nodes: dict[str, str] = {}
+        self.others: dict[str, Namespace | CSINode] = {}
 
     def next(self) -> int:
         self.revision += 1
@@ -110,6 +112,28 @@ class Truth:
         bracket = seen.ListBegan("nodes", self.revision)
         return [bracket, *events, seen.ListEnded("nodes", len(nodes))]
 
+    def change_other(self, name: str, label: int) -> list[Event]:
+        """An object of another kind is made, changed, shown again as it is, or deleted."""
+        self.next()
+        uid = next((uid for uid, held in self.others.items() if held.name == name), "")
+        if uid and label == 3:
+            del self.others[uid]
+            return [seen.ObjectsDeletedSeen(uid)]
+        if not uid:
+            self.born += 1
+            uid = f"o{self.born}"
+        if label == 2:
+            self.others[uid] = CSINode(uid=uid, name=name)
+        else:
+            self.others[uid] = Namespace(uid=uid, name=name, labels=(("l", str(label)),))
+        return [seen.ObjectsSeen((self.others[uid],))]
+
+    def list_others(self) -> list[Event]:
+        found = tuple(self.others.values())
+        events: list[Event] = [seen.ObjectsSeen(found)] if found else []
+        bracket = seen.ListBegan("objects", self.revision)
+        return [bracket, *events, seen.ListEnded("objects", len(found))]
+
 
 class Follower:
     """What another service knows from ingest's events alone."""
@@ -120,6 +144,7 @@ class Follower:
         self.pending: dict[int, tuple[PodSpec, int, bool]] = {}
         self.assigned: dict[int, tuple[PodSpec, int]] = {}
         self.nodes: dict[int, tuple[int, str]] = {}
+        self.others: dict[str, Any] = {}
 
     def read(self, event: Any) -> None:
         match event:
@@ -154,10 +179,18 @@ class Follower:
             case told.NodesGone():
                 for node in unpack(event.ids).tolist():
                     del self.nodes[node]
+            case told.ObjectsSet():
+                for one in event.objects:
+                    assert self.others.get(one.uid) != one, "told though nothing changed"
+                    self.others[one.uid] = one
+            case told.ObjectsGone():
+                for uid in split(event.uids):
+                    del self.others[uid]
 
 
 def agrees(follower: Follower, truth: Truth) -> None:
     """Pods on nodes that do not exist are not to be tried; all others are told as they are."""
+    assert follower.others == truth.others
     assert sorted(follower.uids.values()) == sorted(truth.pods)
     assert sorted(name for _shard, name in follower.nodes.values()) == sorted(truth.nodes.values())
     for pod, uid in follower.uids.items():
@@ -175,7 +208,7 @@ def agrees(follower: Follower, truth: Truth) -> None:
 
 
 ops = st.lists(
-    st.tuples(st.integers(0, 9), st.integers(0, 7), st.integers(0, 3)), min_size=1, max_size=60
+    st.tuples(st.integers(0, 12), st.integers(0, 7), st.integers(0, 3)), min_size=1, max_size=60
 )
 
 
@@ -197,6 +230,10 @@ def happen(truth: Truth, kind: int, first: int, second: int) -> list[Event]:
             return truth.list_pods()
         case 8:
             return truth.list_nodes()
+        case 9 | 10:
+            return truth.change_other(node, second)
+        case 11:
+            return truth.list_others()
         case _:
             return [seen.WatchAdvanced(truth.revision), Configured({})]
 
@@ -207,8 +244,8 @@ def settled(steps: Any, truth: Truth) -> list[Event]:
     for _round in range(3):
         kinds = [asked.kind for asked in steps.core.effects(steps.state).values()]
         for kind in kinds:
-            listed = truth.list_pods() if kind == "pods" else truth.list_nodes()
-            events += steps.when(*listed)
+            listed = {"pods": truth.list_pods, "nodes": truth.list_nodes}.get(kind)
+            events += steps.when(*(listed or truth.list_others)())
     assert not steps.core.effects(steps.state)
     return events
 
@@ -225,7 +262,7 @@ def test_what_was_told_adds_up_to_the_truth(operations, placements):
         for event in events:
             follower.read(event)
         agrees(follower, truth)
-    again = steps.when(*truth.list_nodes(), *truth.list_pods())
+    again = steps.when(*truth.list_nodes(), *truth.list_others(), *truth.list_pods())
     assert {type(event) for event in again} <= {told.ListApplied}, "nothing new to tell"
 
 
@@ -238,7 +275,8 @@ def test_a_lost_stretch_is_made_up_by_lists(before, missed):
             follower.read(event)
     for operation in missed:
         happen(truth, *operation)
-    events = steps.when(Configured({}), *truth.list_nodes(), *truth.list_pods())
+    lists = (*truth.list_nodes(), *truth.list_others(), *truth.list_pods())
+    events = steps.when(Configured({}), *lists)
     for event in events + settled(steps, truth):
         follower.read(event)
     agrees(follower, truth)

@@ -1,14 +1,15 @@
 """The core: which observation keeps which books, and the order in which facts are told."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from services.ingest.core import saved
 from services.ingest.core.assigned import pods_bound_seen
 from services.ingest.core.config import parse_config
 from services.ingest.core.groups import budgets_gone, budgets_seen, gangs_gone, gangs_seen
-from services.ingest.core.lists import KINDS, list_began, list_ended
+from services.ingest.core.lists import FIRST, list_began, list_ended
 from services.ingest.core.nodes import SHARD_MASK, nodes_gone, nodes_seen
+from services.ingest.core.objects import objects_gone, objects_seen
 from services.ingest.core.pods import pods_deleted_seen, pods_seen
 from services.ingest.core.state import IngestState, WrongCluster
 from shared.events import observed as seen
@@ -17,6 +18,7 @@ from shared.events.ingest import (
     IngestEvent,
     ListAsked,
     NodesSet,
+    ObjectsSet,
     PodsNamed,
     SourceAdvanced,
     WorldListed,
@@ -26,7 +28,7 @@ from shared.model.ids import INGEST
 
 OWN = IngestEvent.__args__
 TOLD_BYTES_MAX = 4 << 20
-NODE_BYTES = 600
+NODE_BYTES = OBJECT_BYTES = 600
 
 
 class IngestCore:
@@ -51,6 +53,8 @@ class IngestCore:
             seen.BudgetsDeletedSeen: lambda state, event: budgets_gone(state, split(event.uids)),
             seen.GangsSeen: _gangs_seen,
             seen.GangsDeletedSeen: lambda state, event: gangs_gone(state, split(event.keys)),
+            seen.ObjectsSeen: _objects_seen,
+            seen.ObjectsDeletedSeen: lambda state, event: objects_gone(state, split(event.uids)),
             seen.ListBegan: list_began,
             seen.ListEnded: list_ended,
             seen.WatchAdvanced: _watch_advanced,
@@ -114,7 +118,7 @@ def _world_opened(state: IngestState, event: seen.WorldOpened) -> None:
             f"{event.cluster}; check the kubeconfig, or run 'muster reset'"
         )
     if not state.cluster:
-        state.unlisted = list(KINDS)
+        state.unlisted = list(FIRST)
         state.outbox.append(WorldListed(False))
     state.cluster = event.cluster
 
@@ -137,6 +141,8 @@ def _size_bytes(event: Event) -> int:
         return len(event.uids) + len(event.names) + 2 * len(event.ids)
     if isinstance(event, NodesSet):
         return NODE_BYTES * len(event.nodes)
+    if isinstance(event, ObjectsSet):
+        return OBJECT_BYTES * len(event.objects)
     return 3 * len(getattr(event, "ids", b""))
 
 
@@ -157,19 +163,27 @@ def _nodes_seen(state: IngestState, event: seen.NodesSeen) -> None:
     bracket.seen.update((node.uid, True) for node in event.nodes)
 
 
+def _named(state: IngestState, kind: str, keys: Iterable[str]) -> bool:
+    """Whether what is seen counts; in a list it is named, and what is stale does not count."""
+    bracket = state.brackets.get(kind)
+    if bracket is None:
+        return True
+    for key in keys:
+        bracket.named += 1
+        bracket.seen[key] = True
+    return not bracket.stale
+
+
 def _budgets_seen(state: IngestState, event: seen.BudgetsSeen) -> None:
-    bracket = state.brackets.get("budgets")
-    if bracket is not None:
-        bracket.named += len(event.budgets)
-        bracket.seen.update((budget.uid, True) for budget in event.budgets)
-    if bracket is None or not bracket.stale:
+    if _named(state, "budgets", (budget.uid for budget in event.budgets)):
         budgets_seen(state, event.budgets)
 
 
 def _gangs_seen(state: IngestState, event: seen.GangsSeen) -> None:
-    bracket = state.brackets.get("gangs")
-    if bracket is not None:
-        bracket.named += len(event.gangs)
-        bracket.seen.update((gang.key, True) for gang in event.gangs)
-    if bracket is None or not bracket.stale:
+    if _named(state, "gangs", (gang.key for gang in event.gangs)):
         gangs_seen(state, event.gangs)
+
+
+def _objects_seen(state: IngestState, event: seen.ObjectsSeen) -> None:
+    if _named(state, "objects", (one.uid for one in event.objects)):
+        objects_seen(state, event.objects)

@@ -7,12 +7,17 @@ a list older than what was already consumed counts for nothing. Both ask for ano
 from services.ingest.core.asking import ask
 from services.ingest.core.groups import budgets_gone, gangs_gone
 from services.ingest.core.nodes import nodes_gone, nodes_seen
+from services.ingest.core.objects import objects_gone
 from services.ingest.core.pods import forget
 from services.ingest.core.state import Bracket, IngestState
 from shared.events.ingest import ListApplied, ListDoubted, WorldListed
 from shared.events.observed import ListBegan, ListEnded
 
-KINDS = ("nodes", "budgets", "gangs", "pods")
+FIRST = ("nodes", "budgets", "gangs", "pods")
+"""Listed before anything is placed. Other objects are too, as they are listed before the pods; but
+they came later, and older journals say that a world is known without them.
+"""
+KINDS = (*FIRST, "objects")
 DOUBTED = ("nodes", "pods")
 
 
@@ -47,6 +52,8 @@ def list_ended(state: IngestState, event: ListEnded) -> None:
     nodes_seen(state, bracket.nodes)
     if event.kind == "pods":
         state.listed_pods = max(state.listed_pods, bracket.revision)
+    elif event.kind == "objects":
+        state.listed_objects = max(state.listed_objects, bracket.revision)
     for effect in [e for e, asked in state.effects.items() if asked.kind == event.kind]:
         del state.effects[effect]
     state.outbox.append(ListApplied(event.kind, len(missing)))
@@ -62,6 +69,8 @@ def _held(state: IngestState, kind: str) -> list[str]:
         return sorted(state.nodes)
     if kind == "budgets":
         return sorted(state.budgets)
+    if kind == "objects":
+        return sorted(state.objects)
     return sorted(key for key, held in state.gangs.items() if held.gang is not None)
 
 
@@ -87,5 +96,7 @@ def _delete(state: IngestState, kind: str, keys: list[str]) -> None:
         nodes_gone(state, keys)
     elif kind == "budgets":
         budgets_gone(state, keys)
+    elif kind == "objects":
+        objects_gone(state, keys)
     else:
         gangs_gone(state, keys)

@@ -25,11 +25,12 @@ from services.ingest.core.state import (
     Waiting,
 )
 from shared.events.ingest import IngestEvent, ListAsked
+from shared.model.cluster_objects import ClusterObject
 from shared.model.columns import I64, join, pack, split, unpack
 from shared.model.objects import Budget, Gang, Node
 
 COUNTERS = (
-    *("cluster", "revision", "seen_revision", "rejected", "listed_pods"),
+    *("cluster", "revision", "seen_revision", "rejected", "listed_pods", "listed_objects"),
     *("next_pod", "next_node", "next_sig", "next_gang", "next_budget", "next_effect"),
 )
 Labels = tuple[tuple[str, str], ...]
@@ -51,6 +52,7 @@ class Saved(msgspec.Struct, kw_only=True):
     left_shards: list[tuple[str, int]] = []
     budgets: list[tuple[int, Budget]]
     gangs: list[tuple[str, int, int, Gang | None]]
+    objects: list[ClusterObject] = []
     brackets: dict[str, Bracket]
     doubts: list[str]
     unlisted: list[str]
@@ -85,6 +87,7 @@ def dump(state: IngestState) -> Any:
         left_shards=list(state.left_shards.items()),
         budgets=sorted((held.id, held.budget) for held in state.budgets.values()),
         gangs=[(key, g.id, g.version, g.gang) for key, g in sorted(state.gangs.items())],
+        objects=[one for _uid, one in sorted(state.objects.items())],
         brackets=dict(sorted(state.brackets.items())),
         doubts=sorted(state.doubts),
         unlisted=sorted(state.unlisted),
@@ -126,6 +129,7 @@ def load(body: Any, placements: int) -> IngestState:
         for labels in state.labelsets.values():
             if covers(budget, labels.namespace, labels.labels):
                 labels.budgets = (*labels.budgets, id_)
+    state.objects = {one.uid: one for one in saved.objects}
     state.brackets = dict(saved.brackets)
     state.doubts = dict.fromkeys(saved.doubts, True)
     state.unlisted = saved.unlisted

@@ -9,6 +9,7 @@ from services.ingest.core.table import PodTable
 from shared.events.base import Event
 from shared.events.ingest import ListAsked
 from shared.machine.core import MachineState
+from shared.model.cluster_objects import ClusterObject
 from shared.model.objects import Budget, Gang, Node
 
 OVERFLOW = -1
@@ -113,10 +114,11 @@ class IngestState(MachineState):
         self.budgets: dict[str, HeldBudget] = {}
         self.gangs: dict[str, HeldGang] = {}
         self.gang_keys: dict[int, str] = {}
+        self.objects: dict[str, ClusterObject] = {}
         self.brackets: dict[str, Bracket] = {}
         self.mark = 0
         self.doubts: dict[str, bool] = {}
         self.unlisted: list[str] = []  # kinds of which the first list has not been applied
-        self.listed_pods = 0
+        self.listed_pods = self.listed_objects = 0
         self.effects: dict[int, ListAsked] = {}
         self.outbox: deque[Event] = deque()

@@ -48,7 +48,8 @@ def _name_requirement(fields: Fields) -> Requirement:
     return found
 
 
-def _term(fields: Fields) -> SelectorTerm:
+def selector_term(fields: Fields) -> SelectorTerm:
+    """A term over a node's labels and name."""
     fields.only(("matchExpressions", "matchFields"))
     return SelectorTerm(
         tuple(requirement(item) for item in fields.children("matchExpressions")),
@@ -66,7 +67,7 @@ def node_affinity(spec: Fields) -> tuple[tuple[SelectorTerm, ...], tuple[Preferr
     fields.only((hard, soft))
     selector = fields.child(hard)
     selector.only(("nodeSelectorTerms",))
-    required = tuple(_term(item) for item in selector.children("nodeSelectorTerms"))
+    required = tuple(selector_term(item) for item in selector.children("nodeSelectorTerms"))
     if fields.has(hard) and not required:
         raise selector.error("nodeSelectorTerms", "must not be empty")
     return required, tuple(_preferred(item) for item in fields.children(soft))
@@ -77,7 +78,7 @@ def _preferred(fields: Fields) -> PreferredTerm:
     weight = fields.integer("weight", 0, 1, WEIGHT_MAX)
     if not weight:
         raise fields.error("weight", "is required")
-    return PreferredTerm(weight, _term(fields.child("preference")))
+    return PreferredTerm(weight, selector_term(fields.child("preference")))
 
 
 def tolerations(spec: Fields) -> tuple[Toleration, ...]:

@@ -13,6 +13,8 @@ from typing import Any
 
 from aiohttp import web
 
+from shared.adapters.kube_kinds import KINDS
+
 PODS = "/api/v1/pods"
 COLLECTIONS = {
     "pods": PODS,
@@ -20,6 +22,7 @@ COLLECTIONS = {
     "budgets": "/apis/policy/v1/poddisruptionbudgets",
     "workloads": "/apis/scheduling.k8s.io/v1alpha1/workloads",
     "podgroups": "/apis/scheduling.k8s.io/v1alpha2/podgroups",
+    **{kind.resource: kind.path for kind in KINDS},
 }
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
 
@@ -48,6 +51,7 @@ class FakeApi:
         self.faults: deque[tuple[str, Fault]] = deque()
         # Version of scheduling.k8s.io -> its resources.
         self.scheduling = {"v1": ["priorityclasses"], "v1alpha1": ["workloads"]}
+        self.unserved: set[str] = set()
         self.token = ""
         # The name that a client's certificate must have, where the server speaks TLS.
         self.client_name = ""
@@ -106,6 +110,8 @@ class FakeApi:
         self.compacted = self.revision
 
     def _is_served(self, kind: str) -> bool:
+        if kind in self.unserved:
+            return False
         found = COLLECTIONS[kind].split("/")
         return found[2] != "scheduling.k8s.io" or kind in self.scheduling.get(found[3], ())
 
@@ -157,8 +163,6 @@ class FakeApi:
                 )
         if path == "/api/v1/namespaces/kube-system":
             return web.json_response({"metadata": {"uid": "uid-of-kube-system"}})
-        if path == "/api/v1/namespaces":
-            return web.json_response({"metadata": {"resourceVersion": str(self.revision)}})
         if path == "/apis/scheduling.k8s.io":
             versions = [{"version": version} for version in self.scheduling]
             return web.json_response({"versions": versions})

@@ -1,0 +1,172 @@
+"""Objects that rules beyond a node's own will read: what pods belong to, and their volumes.
+
+Of each only the fields that kube-scheduler reads. Nobody decides by them yet: the world journal
+holds them. A uid stands for one object for ever, and a name for one object after another.
+"""
+
+from msgspec import Struct
+
+from shared.model.objects import Requirement, SelectorTerm
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+class LabelSelector(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Labels that must be so and expressions that must hold; an empty one selects everything."""
+
+    match_labels: Pairs = ()
+    match_expressions: tuple[Requirement, ...] = ()
+
+
+class Known(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag=True):
+    """Which object it is; written with its kind."""
+
+    uid: str
+    name: str
+    namespace: str = ""
+
+
+class PriorityClass(Known, frozen=True, kw_only=True):
+    """Pods carry their priority themselves; a class that changes does not change them."""
+
+    value: int = 0
+    is_default: bool = False
+    never_preempts: bool = False
+
+
+class Namespace(Known, frozen=True, kw_only=True):
+    """A `namespaceSelector` selects by these labels."""
+
+    labels: Pairs = ()
+
+
+class Service(Known, frozen=True, kw_only=True):
+    """Without a selector it selects nothing."""
+
+    selector: Pairs = ()
+
+
+class ReplicationController(Known, frozen=True, kw_only=True):
+    """Without a selector it selects nothing."""
+
+    selector: Pairs = ()
+
+
+class ReplicaSet(Known, frozen=True, kw_only=True):
+    """Which pods are each other's siblings."""
+
+    selector: LabelSelector
+
+
+class StatefulSet(Known, frozen=True, kw_only=True):
+    """Which pods are each other's siblings."""
+
+    selector: LabelSelector
+
+
+class ClaimRef(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Whom a volume is bound to, or kept for while `uid` is empty."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+class PersistentVolume(Known, frozen=True, kw_only=True):
+    """A volume. `driver` and `handle` are empty unless it is a CSI driver's; `node_affinity` empty
+    = reachable from every node.
+    """
+
+    capacity_bytes: int = 0
+    access_modes: tuple[str, ...] = ()
+    is_block: bool = False
+    storage_class: str = ""
+    attributes_class: str = ""
+    claim: ClaimRef | None = None
+    node_affinity: tuple[SelectorTerm, ...] = ()
+    driver: str = ""
+    handle: str = ""
+    labels: Pairs = ()
+    phase: str = ""
+    is_leaving: bool = False
+
+
+class PersistentVolumeClaim(Known, frozen=True, kw_only=True):
+    """A claim. `selector` None = any volume; `controller` is the uid of whom it belongs to (of an
+    ephemeral volume the pod).
+    """
+
+    volume: str = ""
+    storage_class: str = ""
+    attributes_class: str = ""
+    access_modes: tuple[str, ...] = ()
+    is_block: bool = False
+    request_bytes: int = 0
+    selector: LabelSelector | None = None
+    phase: str = ""
+    selected_node: str = ""
+    is_bind_completed: bool = False
+    is_leaving: bool = False
+    controller: str = ""
+
+
+class StorageClass(Known, frozen=True, kw_only=True):
+    """How volumes come to be. `topologies` empty = anywhere."""
+
+    provisioner: str = ""
+    waits_for_consumer: bool = False
+    topologies: tuple[SelectorTerm, ...] = ()
+
+
+class NodeDriver(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A CSI driver on a node, and how many of its volumes may be there (None = any number)."""
+
+    name: str
+    count: int | None = None
+    topology_keys: tuple[str, ...] = ()
+
+
+class CSINode(Known, frozen=True, kw_only=True):
+    """The CSI drivers of the node of this name."""
+
+    drivers: tuple[NodeDriver, ...] = ()
+
+
+class CSIDriver(Known, frozen=True, kw_only=True):
+    """Whether a driver tells how much room there is (by capacity objects)."""
+
+    storage_capacity: bool = False
+
+
+class CSIStorageCapacity(Known, frozen=True, kw_only=True):
+    """Room for volumes of a class where `topology` selects the node (None = nowhere)."""
+
+    storage_class: str = ""
+    topology: LabelSelector | None = None
+    capacity_bytes: int | None = None
+    volume_bytes_max: int | None = None
+
+
+class VolumeAttachment(Known, frozen=True, kw_only=True):
+    """A volume that is, or is to be, at a node."""
+
+    attacher: str = ""
+    node: str = ""
+    volume: str = ""
+
+
+ClusterObject = (
+    PriorityClass
+    | Namespace
+    | Service
+    | ReplicationController
+    | ReplicaSet
+    | StatefulSet
+    | PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+)

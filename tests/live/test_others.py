@@ -1,0 +1,166 @@
+"""Objects of all other kinds, made, changed and deleted before a run, while it watches, while it
+does not, and between two of its lives: the world journal's fold is what the API server has.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.adapters.kube_kinds import KINDS
+from shared.testing.etcd_store import EtcdStore
+from shared.testing.kube_credentials import ADMIN
+from shared.testing.kube_proxy import Fault, Kind
+from shared.testing.kube_proxy_thread import ProxyThread, proxy_thread
+from shared.testing.kube_server import KubeServers
+from tests.live import others
+from tests.live.checker import journals
+from tests.live.others import OTHERS
+from tests.live.world import ROOT, muster_run, until
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+PODS_WATCH, OTHER_WATCHES = r"^/api/v1/pods\?watch=1", r"^(?!/api/v1/pods\?).*watch=1"
+TOUCH = {"metadata": {"annotations": {"touched": "yes"}}}
+
+
+@dataclass
+class World:
+    """What is there by uid, in the journal's words, and what the journal of a run says."""
+
+    servers: KubeServers
+    proxy: ProxyThread
+    run: Path
+    uids: dict[tuple[str, str], str] = field(default_factory=dict)
+    there: dict[str, others.Fields] = field(default_factory=dict)
+
+    def make(self, name: str) -> None:
+        """One of every kind."""
+        for kind in KINDS:
+            uid = others.create(self.servers.api, kind, name)["uid"]
+            self.uids[kind.name, name] = uid
+            self.there[uid] = others.told(kind, name, uid)
+
+    def change(self, name: str) -> None:
+        """All of that name."""
+        for kind in KINDS:
+            if OTHERS[kind.resource].change:
+                others.patch(self.servers.api, kind, name, OTHERS[kind.resource].change)
+                uid = self.uids[kind.name, name]
+                self.there[uid] = others.told(kind, name, uid, changed=True)
+
+    def touch(self, name: str) -> None:
+        """So that nothing that is read changes."""
+        for kind in KINDS:
+            others.patch(self.servers.api, kind, name, TOUCH)
+
+    def vanish(self, name: str) -> None:
+        """All of that name, without anybody's leave."""
+        store = EtcdStore(self.servers.at.etcd_url)
+        for kind in KINDS:
+            assert store.delete_all(others.key(kind, name)) == 1, kind
+            del self.there[self.uids[kind.name, name]]
+
+    def told(self) -> list[dict[str, Any]]:
+        """The facts in their order."""
+        found = journals.of_file(self.run / "journals.db").get("ingest/0", [])
+        kinds = ("objects_set", "objects_gone", "list_applied")
+        return [event for entry in found for event in entry.of(*kinds)]
+
+    def fold(self) -> dict[str, others.Fields]:
+        """What they come to."""
+        held: dict[str, others.Fields] = {}
+        for event in self.told():
+            held |= {one["uid"]: one for one in event.get("objects", ())}
+            for uid in event.get("uids", "").split():
+                del held[uid]
+        return held
+
+    def wrong(self) -> list[others.Fields]:
+        """What the fold lacks of ours, and what it has and should not, beside what the server made
+        by itself.
+        """
+        made, fold, api = {*self.uids.values()}, self.fold(), self._in_the_api()
+        lacks = [one for uid, one in self.there.items() if fold.get(uid) != one]
+        has = [one for uid, one in fold.items() if uid in made and self.there.get(uid) != one]
+        return lacks + has + [{"uid": uid} for uid in sorted(api ^ fold.keys())]
+
+    def agrees(self, when: str) -> None:
+        """Soon the fold is what is there."""
+        try:
+            until(when, lambda: not self.wrong())
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.wrong()}") from error
+
+    def _in_the_api(self) -> set[str]:
+        items = (item for kind in KINDS for item in self.servers.api.items(kind.path))
+        return {item["metadata"]["uid"] for item in items}
+
+    def deletes(self) -> list[int]:
+        """How many each list found to be gone."""
+        lists = [event for event in self.told() if event.get("kind") == "objects"]
+        return [event["derived_deletes"] for event in lists]
+
+
+@pytest.fixture
+def world(cluster: KubeServers, tmp_path: Path) -> Iterator[World]:
+    with proxy_thread(cluster.at) as proxy:
+        yield World(cluster, proxy, tmp_path / "run")
+
+
+def test_the_journal_has_what_the_cluster_has(world: World, tmp_path: Path):
+    config = world.servers.write_kubeconfig(tmp_path / "config", ADMIN, url=world.proxy.proxy.url)
+    for name in ("stays", "changes", "watched", "unseen", "between"):
+        world.make(name)
+    with muster_run(config, tmp_path):
+        world.agrees("listed")
+        assert world.deletes() == [0]
+        watching(world)
+        unwatched(world)
+        until("it watches", lambda: world.proxy.proxy.watches("watch=1") == len(KINDS) + 4)
+    # Killed; the next one resumes where it was.
+    world.vanish("between")
+    world.make("meanwhile")
+    with muster_run(config, tmp_path) as muster:
+        world.agrees("resumed")
+        assert world.deletes() == [0, len(KINDS)]
+        muster.stop()
+    replayed(world.run)
+
+
+def watching(world: World) -> None:
+    """Everything is told once, and nothing for nothing."""
+    world.touch("stays")
+    world.make("comes")
+    world.change("changes")
+    world.vanish("watched")
+    world.agrees("told")
+    times = [one["name"] for event in world.told() for one in event.get("objects", ())]
+    assert times.count("stays") == times.count("comes") == len(KINDS)
+    changed = sum(bool(other.change) for other in OTHERS.values())
+    assert times.count("changes") == len(KINDS) + changed
+
+
+def unwatched(world: World) -> None:
+    """What vanishes while nobody watches is found by the list after a 410."""
+    proxy = world.proxy
+    away = proxy.add(Fault(kind=Kind.REFUSE, path=OTHER_WATCHES, times=100_000))
+    assert proxy.cut(OTHER_WATCHES) == len(KINDS) + 3
+    world.vanish("unseen")
+    world.make("later")
+    expired = proxy.add(Fault(kind=Kind.REFUSE, path=PODS_WATCH, status=410))
+    assert proxy.cut(PODS_WATCH) == 1
+    world.agrees("listed again")
+    assert expired.times == 0
+    assert world.deletes() == [0, len(KINDS)]
+    proxy.over(away)
+
+
+def replayed(run: Path) -> None:
+    """Every record of the world journal decided again; and the stories of it can be told."""
+    words = [sys.executable, "-m", "muster", "replay", str(run), "--from", "each"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

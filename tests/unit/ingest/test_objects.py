@@ -1,0 +1,174 @@
+"""Other objects: told when they differ, kept by uid, found gone by a list of all their kinds."""
+
+import msgspec
+import pytest
+
+from services.ingest.core import IngestCore
+from services.ingest.grouping import grouped
+from services.ingest.service import IngestShell
+from shared.adapters.sim_cluster import SimCluster
+from shared.events.base import Configured, Event
+from shared.events.describe import View, describe
+from shared.events.ingest import ListApplied, ListAsked, ObjectsGone, ObjectsSet
+from shared.events.names import Names
+from shared.events.observed import (
+    ListBegan,
+    ListEnded,
+    ObjectsDeletedSeen,
+    ObjectsSeen,
+    WatchAdvanced,
+)
+from shared.model.cluster_objects import ClusterObject, Namespace, StorageClass
+from shared.model.world import World
+from shared.ports.cluster import KINDS, OBJECTS, Watched
+from tests.unit.ingest.test_shell import Owner
+from tests.unit.ingest.world import ingest, listed, names
+
+FAST = StorageClass(uid="s1", name="fast", provisioner="p")
+TEAM = Namespace(uid="n1", name="team", labels=(("env", "test"),))
+SLOW = StorageClass(uid="s2", name="slow")
+
+
+def seen(*objects: ClusterObject) -> ObjectsSeen:
+    return ObjectsSeen(objects)
+
+
+def test_what_differs_is_told_and_nothing_else():
+    steps = ingest()
+    assert steps.when(seen(FAST, TEAM)) == [ObjectsSet((FAST, TEAM))]
+    assert steps.when(seen(FAST), seen(TEAM)) == []
+    moved = msgspec.structs.replace(TEAM, labels=(("env", "live"),))
+    assert steps.when(seen(FAST, moved)) == [ObjectsSet((moved,))]
+    assert steps.when(ObjectsDeletedSeen("s1\nnobody")) == [ObjectsGone("s1")]
+    assert steps.when(ObjectsDeletedSeen("s1")) == []
+    assert list(steps.state.objects) == ["n1"]
+
+
+def test_nobody_else_is_told():
+    assert ObjectsSet((FAST,)).to() == ObjectsGone("s1").to() == ()
+
+
+def test_one_list_of_all_kinds_finds_what_vanished_of_any():
+    steps = ingest()
+    steps.when(seen(FAST, TEAM))
+    told = steps.when(*listed("objects", seen(SLOW, FAST), revision=5, count=2))
+    assert told == [ObjectsSet((SLOW,)), ObjectsGone("n1"), ListApplied("objects", 1)]
+    assert steps.state.listed_objects == 5
+
+
+def test_a_list_that_is_not_whole_deletes_nothing():
+    steps = ingest()
+    steps.when(seen(FAST, TEAM))
+    assert steps.when(ListBegan("objects", 5), seen(FAST)) == []
+    assert steps.when(Configured({}), ListEnded("objects", 1)) == []
+    short = listed("objects", seen(FAST), revision=5, count=2)
+    assert steps.when(*short) == [ListAsked(1, "objects")]
+    assert list(steps.state.objects) == ["s1", "n1"]
+    assert not steps.state.listed_objects
+
+
+def test_a_list_older_than_what_was_consumed_counts_for_nothing():
+    steps = ingest()
+    steps.when(seen(FAST), WatchAdvanced(10))
+    assert steps.when(*listed("objects", seen(TEAM), revision=9, count=1)) == [
+        ListAsked(1, "objects")
+    ]
+    assert list(steps.state.objects) == ["s1"]
+    assert steps.when(*listed("objects", seen(TEAM), revision=10, count=1)) == [
+        *(ObjectsSet((TEAM,)), ObjectsGone("s1"), ListApplied("objects", 1))
+    ]
+    assert not steps.core.effects(steps.state)
+
+
+def test_they_are_in_the_snapshot_also_in_the_middle_of_a_list():
+    steps = ingest()
+    steps.when(seen(FAST, TEAM), ListBegan("objects", 5), seen(FAST))
+    steps.reload()
+    assert steps.when(ListEnded("objects", 1))[0] == ObjectsGone("n1")
+    steps.reload()
+    assert steps.when(seen(FAST)) == []
+
+
+def test_a_snapshot_without_them_can_be_read():
+    steps = ingest()
+    body = msgspec.msgpack.decode(steps.dumped())
+    del body["objects"], body["counters"]["listed_objects"]
+    steps.state = steps.core.load(body)
+    assert (steps.state.objects, steps.state.listed_objects) == ({}, 0)
+
+
+def test_a_great_many_are_told_over_several_steps():
+    steps = ingest()
+    many = [StorageClass(uid=f"s{i}", name=f"s{i}") for i in range(9_000)]
+    parts = list(grouped([seen(*many[:10]), seen(*many[10:])]))
+    assert [_size(part) for part in parts] == [2_000] * 4 + [1_000]
+    first = steps.when(*parts)
+    assert names(first + steps.when()) == ["ObjectsSet"] * 5
+    assert len(first) < 5
+
+
+def _size(event: Event) -> int:
+    assert isinstance(event, ObjectsSeen)
+    return len(event.objects)
+
+
+@pytest.mark.parametrize(
+    ("event", "line"),
+    [
+        (ObjectsSet((FAST, TEAM)), "StorageClass fast, Namespace team set"),
+        (ObjectsSet((FAST,) * 4), "4 objects set"),
+        (ObjectsGone("s1\nn1"), "2 objects gone"),
+        (seen(msgspec.structs.replace(FAST, namespace="a")), "cluster: StorageClass a/fast seen"),
+        (ObjectsDeletedSeen("s1"), "cluster: 1 objects deleted"),
+    ],
+)
+def test_what_people_read(event: Event, line: str):
+    assert describe(event, View(Names())) == line
+
+
+class WithObjects(SimCluster):
+    """A simulated cluster that has other objects too."""
+
+    kinds = (*KINDS[:-1], OBJECTS, KINDS[-1])
+
+    def __init__(self, *objects: ClusterObject) -> None:
+        super().__init__(World(name="w", nodes=(), arrivals=()))
+        self.objects = objects
+
+    async def list_all(self, kind: str) -> Watched:
+        if kind != OBJECTS:
+            return await super().list_all(kind)
+        return Watched(self.revision, (seen(*self.objects),))
+
+
+async def test_the_first_owner_lists_them_before_the_pods():
+    cluster = WithObjects(FAST)
+    cluster.start()
+    owner, shell = Owner(IngestCore(1)), IngestShell(cluster)
+    cluster.revision = 7
+    shell.start(owner)
+    await owner.until(lambda: owner.state.revision == 7)
+    assert [event.kind for event in owner.kinds(ListBegan)] == list(cluster.kinds)
+    assert owner.kinds(ListEnded)[3] == ListEnded("objects", 1)
+    assert owner.state.objects == {"s1": FAST}
+    await shell.stop()
+    later, shell = Owner(IngestCore(1), owner.state), IngestShell(cluster)
+    shell.start(later)
+    cluster.revision = 8
+    cluster._publish(seen(TEAM))
+    await later.until(lambda: "n1" in later.state.objects)
+    assert not later.kinds(ListBegan)
+    await shell.stop()
+
+
+async def test_a_journal_that_is_older_than_they_are_is_made_up_for():
+    cluster = WithObjects(FAST)
+    cluster.start()
+    cluster.revision = 7
+    owner, shell = Owner(IngestCore(1)), IngestShell(cluster)
+    owner.steps.when(Configured({}), WatchAdvanced(7))
+    shell.start(owner)
+    await owner.until(lambda: bool(owner.state.listed_objects))
+    assert [event.kind for event in owner.kinds(ListBegan)] == ["objects"]
+    assert owner.state.objects == {"s1": FAST}
+    await shell.stop()
