@@ -10,7 +10,7 @@ from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
 from services.binding.core.table import FACT, MAYBE, NAMED, NEEDED
 from services.binding.transitions import UNSENT, Phase
 from shared.events.ingest import NodesGone, NodesSet, PodsAssigned, PodsGone, PodsNamed
-from shared.model.columns import I64, split, unpack
+from shared.model.columns import I64, join, split, unpack
 
 
 def pods_named(state: BindingState, event: PodsNamed) -> None:
@@ -24,27 +24,33 @@ def pods_named(state: BindingState, event: PodsNamed) -> None:
         if table.flags.item(row) & NAMED:
             raise_revision(state, row, revision)
             return
-        table.add_one(row, event.namespace, event.uids, event.names)
+        table.name_one(row, event.namespace, event.uids, event.names)
         table.revisions[row] = revision
         if state.waiting:
             recheck(state, [pod])
         return
-    pods = unpack(event.ids)
-    _name_many(state, event, table.rows(pods), unpack(event.revisions))
+    pods, revisions = unpack(event.ids), unpack(event.revisions)
+    rows = table.follow(pods)
+    if rows is None:
+        _name_many(state, event, table.rows(pods), revisions)
+    else:
+        table.name(rows, event.namespace, event.uids, event.names, len(pods))
+        table.revisions[rows] = revisions
     if state.waiting:
         recheck(state, pods.tolist())
 
 
 def _name_many(state: BindingState, event: PodsNamed, rows: I64, revisions: I64) -> None:
+    """Pods of which some may be known already."""
     table = state.table
     live = rows >= 0
     named = live & ((table.flags[rows] & NAMED) != 0)
     fresh = live & ~named
-    uids, names = split(event.uids), split(event.names)
-    if fresh.all():
-        table.name(rows, event.namespace, uids, names)
+    if np.count_nonzero(fresh) == len(rows):
+        table.name(rows, event.namespace, event.uids, event.names, len(rows))
         table.revisions[rows] = revisions
         return
+    uids, names = split(event.uids), split(event.names)
     for place in np.flatnonzero(named).tolist():
         raise_revision(state, int(rows[place]), int(revisions[place]))
     places = np.flatnonzero(fresh).tolist()
@@ -52,8 +58,9 @@ def _name_many(state: BindingState, event: PodsNamed, rows: I64, revisions: I64)
         table.name(
             rows[places],
             event.namespace,
-            [uids[place] for place in places],
-            [names[place] for place in places],
+            join([uids[place] for place in places]),
+            join([names[place] for place in places]),
+            len(places),
         )
         table.revisions[rows[places]] = revisions[places]
 

@@ -231,7 +231,7 @@ def _load_table(saved: Saved) -> BindTable:
     start = 0
     for namespace, count in saved.namespaces:
         stop = start + count
-        table.name(named[start:stop], namespace, uids[start:stop], names[start:stop])
+        table.name_many(named[start:stop], namespace, uids[start:stop], names[start:stop])
         start = stop
     # Naming marked all of them as needed: say again which are not.
     table.unneeded(named[(flags[named] & NEEDED) == 0])

@@ -51,16 +51,17 @@ class Chunk:
         self._uid_list: list[str] | None = None
         self._name_list: list[str] | None = None
 
-    def add(self, uid: str, name: str) -> int:
-        """One more pod at the end, live; returns its place."""
-        self.uids += "\n" + uid
-        self.names += "\n" + name
+    def add(self, uids: str, names: str, count: int) -> int:
+        """More pods at the end, joined and live; returns the first one's place."""
+        self.uids += "\n" + uids
+        self.names += "\n" + names
         if self._uid_list is not None:
-            self._uid_list.append(uid)
+            self._uid_list += split(uids)
         if self._name_list is not None:
-            self._name_list.append(name)
-        self.count, self.live, self.needed = self.count + 1, self.live + 1, self.needed + 1
-        return self.count - 1
+            self._name_list += split(names)
+        place = self.count
+        self.count, self.live, self.needed = place + count, self.live + count, self.needed + count
+        return place
 
     def uid_list(self) -> list[str]:
         """The uids by place."""
@@ -121,13 +122,25 @@ class BindTable:
 
     def extend(self, last: int) -> None:
         """Rows for all ids up to `last`."""
-        count = last - self.last
-        if count <= 0:
-            return
-        used = self.used + count
+        if last > self.last:
+            self._append(np.arange(self.last + 1, last + 1), last)
+
+    def follow(self, ids: I64) -> slice | None:
+        """Rows for pods that follow the last one without a gap; None if these do not."""
+        first, count = self.last + 1, len(ids)
+        if count == 0 or ids.item(0) != first:
+            return None
+        fresh = np.arange(first, first + count)
+        if np.count_nonzero(ids == fresh) < count:
+            return None
+        self._append(fresh, first + count - 1)
+        return slice(self.used - count, self.used)
+
+    def _append(self, ids: I64, last: int) -> None:
+        used = self.used + len(ids)
         if used > len(self.ids):
             self._resize(max(used, 2 * len(self.ids)))
-        self.ids[self.used : used] = np.arange(self.last + 1, last + 1)
+        self.ids[self.used : used] = ids
         if self.used == 0:
             self.base, self.is_dense = self.last + 1, True
         self.used, self.last = used, last
@@ -182,36 +195,40 @@ class BindTable:
             found = (self.flags[rows] & DEAD) == 0
         return rows if found.all() else np.where(found, rows, -1)
 
-    def name(self, rows: I64, namespace: str, uids: list[str], names: list[str]) -> None:
-        """Pods' names are told for the first time."""
-        if len(rows) <= JOINING_PODS:
-            for row, uid, name in zip(rows.tolist(), uids, names, strict=True):
-                self.add_one(row, namespace, uid, name)
+    def name(self, rows: I64 | slice, namespace: str, uids: str, names: str, count: int) -> None:
+        """The names of `count` pods, joined, are told for the first time. A few join the newest
+        chunk while that is small: a dump goes through chunks.
+        """
+        if count > CHUNK_PODS:
+            self.name_many(rows, namespace, split(uids), split(names))
             return
-        for start in range(0, len(rows), CHUNK_PODS):
-            part = rows[start : start + CHUNK_PODS]
-            stop = start + len(part)
-            self.add_chunk(
-                part, namespace, "\n".join(uids[start:stop]), "\n".join(names[start:stop])
-            )
-
-    def add_chunk(self, rows: I64, namespace: str, uids: str, names: str) -> None:
-        """The same for at most CHUNK_PODS pods with joined names."""
-        number = self.next_chunk
-        self.next_chunk += 1
-        self.names[number] = Chunk(namespace, uids, names, len(rows))
-        self.chunks[rows] = number
-        self.places[rows] = np.arange(len(rows), dtype=np.int32)
+        newest = self.names.get(self.next_chunk - 1) if count <= JOINING_PODS else None
+        place = 0
+        if newest is not None and newest.count < GROWN_PODS and newest.namespace == namespace:
+            place = newest.add(uids, names, count)
+        else:
+            self.names[self.next_chunk] = Chunk(namespace, uids, names, count)
+            self.next_chunk += 1
+        self.chunks[rows] = self.next_chunk - 1
+        self.places[rows] = np.arange(place, place + count, dtype=np.int32)
         self.flags[rows] |= NAMED | NEEDED
 
-    def add_one(self, row: int, namespace: str, uid: str, name: str) -> None:
-        """The same for one pod, which joins the newest chunk while that is small: a dump goes
-        through chunks.
-        """
+    def name_many(
+        self, rows: I64 | slice, namespace: str, uids: list[str], names: list[str]
+    ) -> None:
+        """The same for any number, a chunk at a time."""
+        at = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        for start in range(0, len(at), CHUNK_PODS):
+            part = at[start : start + CHUNK_PODS]
+            stop = start + len(part)
+            self.name(part, namespace, join(uids[start:stop]), join(names[start:stop]), len(part))
+
+    def name_one(self, row: int, namespace: str, uid: str, name: str) -> None:
+        """The same for one pod, without arrays."""
         number, place = self.next_chunk - 1, 0
         newest = self.names.get(number)
         if newest is not None and newest.count < GROWN_PODS and newest.namespace == namespace:
-            place = newest.add(uid, name)
+            place = newest.add(uid, name, 1)
         else:
             number += 1
             self.next_chunk += 1

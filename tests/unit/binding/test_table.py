@@ -1,15 +1,16 @@
 """The table of binds: names of pods that came one by one share a chunk."""
 
 import numpy as np
+import pytest
 
-from services.binding.core.table import GROWN_PODS, BindTable
+from services.binding.core.table import CHUNK_PODS, GROWN_PODS, BindTable
 
 
 def test_names_told_one_by_one_are_found_while_their_chunk_grows():
     table = BindTable()
     table.extend(2 * GROWN_PODS)
     for row in range(GROWN_PODS + 1):
-        table.add_one(row, "default", f"uid-{row}", f"pod-{row}")
+        table.name_one(row, "default", f"uid-{row}", f"pod-{row}")
         chunk, place = table.names[table.chunks.item(row)], table.places.item(row)
         found = (chunk.uid_list()[place], chunk.name_list()[place])
         assert found == (f"uid-{row}", f"pod-{row}")
@@ -19,11 +20,38 @@ def test_names_told_one_by_one_are_found_while_their_chunk_grows():
 def test_another_namespace_and_a_chunk_that_is_gone_begin_a_new_one():
     table = BindTable()
     table.extend(3)
-    table.add_one(0, "default", "a", "a")
-    table.add_one(1, "other", "b", "b")
+    table.name_one(0, "default", "a", "a")
+    table.name_one(1, "other", "b", "b")
     table.forget(np.array([1]))
-    table.add_one(2, "other", "c", "c")
+    table.name_one(2, "other", "c", "c")
     assert [(chunk.namespace, chunk.names) for chunk in table.names.values()] == [
         ("default", "a"),
         ("other", "c"),
     ]
+
+
+@pytest.mark.parametrize("ids", [[4, 6, 5], [5, 6], [4, 5, 7], [3, 4], []])
+def test_pods_that_do_not_follow_the_last_one_in_a_row_get_no_rows(ids):
+    table = BindTable()
+    table.extend(3)
+    assert table.follow(np.array(ids, np.int64)) is None
+    assert table.last == 3
+
+
+def test_pods_that_follow_find_their_names():
+    table = BindTable()
+    told = 0
+    for count in (3, 5, CHUNK_PODS + 2):
+        numbers = range(told, told + count)
+        rows = table.follow(np.array(numbers) + 1)
+        assert rows == slice(told, told + count)
+        uids, names = (
+            "\n".join(f"{kind}-{number}" for number in numbers) for kind in ("uid", "pod")
+        )
+        table.name(rows, "default", uids, names, count)
+        told += count
+    for row in range(told):
+        chunk, place = table.names[table.chunks.item(row)], table.places.item(row)
+        found = (table.ids.item(row), chunk.uid_list()[place], chunk.name_list()[place])
+        assert found == (row + 1, f"uid-{row}", f"pod-{row}")
+    assert [chunk.count for chunk in table.names.values()] == [8, CHUNK_PODS, 2]
