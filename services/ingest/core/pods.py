@@ -23,6 +23,8 @@ from shared.events.ingest import BudgetCovers, PodsGone, PodsNamed, PodsPending
 from shared.events.observed import PodsDeletedSeen, PodsSeen
 from shared.model.columns import I64, join, pack, split, unpack
 
+FEW = 64  # pods up to which Python's own minimum is quicker than numpy's
+
 
 class Seen(msgspec.Struct):
     """The columns of a PodsSeen, taken apart; `nodes` is None when all are unassigned."""
@@ -67,11 +69,11 @@ def pods_seen(state: IngestState, event: PodsSeen) -> None:
 
 
 def _seen_unique(state: IngestState, seen: Seen) -> None:
-    slots = state.pods.find(seen.uids)
-    known = slots >= 0
-    if not known.any():
+    if state.pods.slots.keys().isdisjoint(seen.uids):
         _admit(state, seen)
         return
+    slots = state.pods.find(seen.uids)
+    known = slots >= 0
     if "pods" in state.brackets:
         state.pods.marks[slots[known]] = state.mark
     newer = known & (seen.revisions > state.pods.revisions[slots])
@@ -102,7 +104,7 @@ def _admit(state: IngestState, seen: Seen) -> None:
     labels = take_labels(state, event.namespace, event.labels, count)
     gang = take_gang(state, event.gang, count)
     table = state.pods
-    slots: int | I64
+    slots: int | slice | I64
     revisions: int | I64 = seen.revisions
     if count == 1:
         revisions = seen.revisions.item(0)
@@ -111,8 +113,7 @@ def _admit(state: IngestState, seen: Seen) -> None:
         table.ids[slot] = first
         ids = first.to_bytes(8, "little")
     else:
-        slots = table.take(count)
-        table.slots.update(zip(seen.uids, slots.tolist(), strict=True))
+        slots = table.take(seen.uids)
         numbers = np.arange(first, first + count, dtype=np.int64)
         table.ids[slots] = numbers
         ids = numbers.tobytes()
@@ -129,7 +130,7 @@ def _admit(state: IngestState, seen: Seen) -> None:
     for budget in labels.budgets:
         state.outbox.append(BudgetCovers(budget, ids))
     if seen.nodes is not None:
-        slots = np.atleast_1d(np.asarray(slots, np.int64))
+        slots = np.fromiter(map(table.slots.__getitem__, seen.uids), np.int64, count)
         if ours:
             table.told[slots] = [name != UNASSIGNED and not gang for name in seen.nodes]
         if ours and gang:
@@ -142,8 +143,8 @@ def _admit(state: IngestState, seen: Seen) -> None:
 
 
 def _oldest(seen: Seen) -> int:
-    """The lowest revision; numpy's min costs more than all else for a single pod."""
-    return seen.revisions.item(0) if len(seen.uids) == 1 else int(seen.revisions.min())
+    """The lowest revision; numpy's min costs more than all else for a few pods."""
+    return min(seen.revisions.tolist()) if len(seen.uids) <= FEW else int(seen.revisions.min())
 
 
 def _tell_new(state: IngestState, seen: Seen, ids: bytes) -> None:

@@ -168,8 +168,7 @@ def _load_interned(state: IngestState, saved: Saved) -> None:
 def _load_pods(state: IngestState, saved: Saved) -> None:
     uids = split(saved.uids)
     table = state.pods
-    slots = table.take(len(uids))
-    table.slots.update(zip(uids, slots.tolist(), strict=True))
+    slots = table.take(uids)
     columns = {name: unpack(column) for name, column in saved.columns.items()}
     for name, values in columns.items():
         getattr(table, name)[slots] = values

@@ -76,16 +76,23 @@ class PodTable:
         self.used += 1
         return self.used - 1
 
-    def take(self, count: int) -> I64:
-        """Free slots, shape (count,)."""
+    def take(self, uids: Sequence[str]) -> slice | I64:
+        """Slots for new pods, in the order of their uids: a slice while no slot is used again,
+        which makes every column cheaper.
+        """
+        count = len(uids)
         reused = min(count, len(self.free))
         old = [self.free.pop() for _ in range(reused)]
         first = self.used
         self.used += count - reused
         if self.used > len(self.ids):
             self._grow(max(self.used, 2 * len(self.ids)))
-        fresh = np.arange(first, self.used, dtype=np.int64)
-        return np.concatenate((np.array(old, np.int64), fresh)) if old else fresh
+        if not old:
+            self.slots.update(zip(uids, range(first, self.used), strict=True))
+            return slice(first, self.used)
+        slots = [*old, *range(first, self.used)]
+        self.slots.update(zip(uids, slots, strict=True))
+        return np.array(slots, np.int64)
 
     def find(self, uids: Sequence[str]) -> I64:
         """Slots of uids, -1 where unknown."""
