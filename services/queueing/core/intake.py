@@ -10,6 +10,7 @@ from shared.events.ingest import PodsPending, SignatureDefined, SignatureRetired
 from shared.model.columns import I64, unpack
 from shared.model.objects import CPU, MEMORY
 
+UNKNOWN = int(Pod.UNKNOWN)  # comparing an array with a member of an enum costs microseconds
 # States in which another signature or gang of a pod takes effect at once.
 AT_REST = (Pod.GATED, Pod.READY, Pod.LEFT, Pod.PARKED, Pod.WAITING)
 
@@ -53,16 +54,20 @@ def pending(state: QueueingState, event: PodsPending) -> None:
     if len(ids) <= SMALL and not event.gang and not event.gated:
         few = ids.tolist()
         pods.cover(max(few))
-        if all(pod >= pods.base and not pods.state_at[pod - pods.base] for pod in few):
+        base, state_at = pods.base, pods.state_at
+        if min(few) >= base and not any(state_at[pod - base] for pod in few):
             for pod in few:
-                pods.sig_at[pod - pods.base] = event.sig
+                pods.sig_at[pod - base] = event.sig
             moves.enqueue_few(state, "queued", state.sigs[event.sig], few)
             return
+    if pods.cover_next(ids):
+        _fresh(state, event, ids)
+        return
     ids = pods.known(ids)
     if not len(ids):
         return
     pods.cover(int(ids.max()))
-    new = pods.state[pods.rows(ids)] == Pod.UNKNOWN
+    new = pods.state[pods.rows(ids)] == UNKNOWN
     if np.count_nonzero(new) == len(ids):
         _fresh(state, event, ids)
         return

@@ -41,6 +41,11 @@ COLUMNS: dict[str, type[np.generic]] = {
 }
 
 
+def _ascend(ids: I64) -> bool:
+    count = len(ids)
+    return count <= 2 or int(np.count_nonzero(ids[1:] > ids[:-1])) == count - 1
+
+
 def _cells_of(column: NDArray[Any]) -> memoryview:
     return memoryview(cast(Any, column))
 
@@ -87,6 +92,14 @@ class Pods:
         self.counts[0] += highest + 1 - self.top
         self.top = highest + 1
 
+    def cover_next(self, ids: I64) -> bool:
+        """Make room for pods none of which was met before, in a row: whether these are such."""
+        first, count = int(ids[0]), len(ids)
+        if first < self.top or int(ids[-1]) - first != count - 1 or not _ascend(ids):
+            return False
+        self.cover(first + count - 1)
+        return True
+
     def settled(self) -> int:
         """How many rows from the base on have their story behind them."""
         used = self.state[: self.top - self.base]
@@ -119,7 +132,7 @@ class Pods:
         first = int(ids[0])
         if int(ids[-1]) - first != count - 1:
             return ids - self.base
-        if count > 2 and np.count_nonzero(ids[1:] > ids[:-1]) < count - 1:
+        if not _ascend(ids):
             return ids - self.base
         return slice(first - self.base, first - self.base + count)
 
@@ -176,7 +189,7 @@ class Pods:
             return ids
         self.cover(int(ids.max()))
         rows = self.rows(ids)
-        mask = self.state[rows] == state
+        mask = self.state[rows] == int(state)  # a member of an enum costs microseconds here
         if attempt is not None:
             mask &= self.attempt[rows] == attempt
         return ids if np.count_nonzero(mask) == len(ids) else ids[mask]

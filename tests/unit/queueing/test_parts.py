@@ -112,6 +112,24 @@ def test_scattered_columns_find_their_pods():
         assert (np.arange(10, 21)[pods.rows(some)] == some).all()
 
 
+@pytest.mark.parametrize(
+    ("ids", "is_next"),
+    [
+        ([4, 5, 6, 7], True),
+        ([6, 7], True),  # those between were never met
+        ([4, 6, 5, 7], False),
+        ([4, 5, 7], False),
+        ([3, 4], False),
+    ],
+)
+def test_pods_come_next_when_none_was_met_and_none_is_left_out(ids, is_next):
+    pods = Pods()
+    pods.cover(3)
+    assert pods.cover_next(np.array(ids)) is is_next
+    assert pods.top == (ids[-1] + 1 if is_next else 4)
+    assert pods.counts[Pod.UNKNOWN] == pods.top - pods.base
+
+
 def test_why_explains_every_state():
     steps = queue(shards=2, priorities=(0, 0), unbound_max=1)
 
