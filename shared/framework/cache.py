@@ -54,7 +54,8 @@ class Entry:
         """Local scores of the table as it is, shape (n,). Read-only for the caller."""
         static, table = self.current(sig), self.table
         changed = None if self.local is None else table.changes.since(self.position)
-        if self.local is None or changed is None or 2 * len(changed) > table.size:
+        width = table.size if static.few is None else len(static.few)
+        if self.local is None or changed is None or 2 * len(changed) > width:
             self.local, self.feasible = full_row(table, sig, static)
             self.bytes = ENTRY_BYTES + static.bytes + self.local.nbytes
         elif len(changed):

@@ -22,9 +22,9 @@ def pick_devices(sig: "Signature", free: Sequence[int]) -> int:
     """Device mask for one pod on a node with these milli free, 0 when it does not fit."""
     if sig.whole_devices:
         return _pick_empty(sig.gpu_count, free)
-    best, least = -1, DEVICE_MILLI + 1
+    best, least, wanted = -1, DEVICE_MILLI + 1, sig.gpu_milli
     for device, milli in enumerate(free):
-        if sig.gpu_milli <= milli < least:
+        if wanted <= milli < least:
             best, least = device, milli
     return 1 << best if best >= 0 else 0
 

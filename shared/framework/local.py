@@ -43,22 +43,29 @@ def local_columns(sig: "Signature", cols: F64, whole: bool) -> I16:
 
 def full_row(table: "NodeTable", sig: "Signature", static: "Static") -> tuple[I16, int]:
     """Scores of all rows of the table, static and port filters included, and how many nodes are
-    feasible. Comparisons that no node can fail are left out.
+    feasible. Comparisons that no node can fail are left out, and so are nodes that static filters
+    refuse where they leave few.
     """
-    cols, bounds = table.cols, table.lowest.of(table)
-    refused: Mask | None = None if static.ok is None else ~static.ok
+    few, bounds = static.few, table.lowest.of(table)
+    cols = table.cols if few is None else table.cols.take(few, axis=1)
+    refused: Mask | None = None if static.ok is None or few is not None else ~static.ok
     for column, amount in sig.checks:
         if bounds[column] < amount:
             table.lowest.missed()
             refused = _either(refused, cols[column] < amount)
     ports = PORTS.refuses(table, sig.ports) if sig.ports else None
     if ports is not None:
-        refused = _either(refused, ports)
+        refused = _either(refused, ports if few is None else ports[few])
     scores = _scores(sig, cols, table.whole, stays_within(sig, bounds))
-    if refused is None:
-        return scores, table.size
-    np.putmask(scores, refused, INFEASIBLE)
-    return scores, table.size - int(np.count_nonzero(refused))
+    feasible = len(scores)
+    if refused is not None:
+        np.putmask(scores, refused, INFEASIBLE)
+        feasible -= int(np.count_nonzero(refused))
+    if few is None:
+        return scores, feasible
+    row = np.full(table.size, INFEASIBLE, np.int16)
+    row[few] = scores
+    return row, feasible
 
 
 def stays_within(sig: "Signature", lowest: Sequence[float]) -> bool:

@@ -131,9 +131,14 @@ class BatchNode:
 
     __slots__ = ("_devices", "_sig", "_values", "left", "mask")
 
-    def __init__(self, sig: "Signature", node: OneNode, taken: int = 0) -> None:
+    def __init__(
+        self, sig: "Signature", values: list[float], devices: list[int], taken: int = 0
+    ) -> None:
+        """A node with these columns and milli free by device, `taken` pods of the batch not yet in
+        the columns. Both lists are used up.
+        """
         self._sig = sig
-        self._values = values = node.values
+        self._values = values
         left = AMOUNT_MAX
         for column, amount in sig.amount_checks:
             most = values[column] // amount
@@ -141,8 +146,8 @@ class BatchNode:
         self.left = int(left)
         self.mask = 0
         if sig.gpu_count:
-            self._devices = node.devices
-            self.mask = pick_devices(sig, self._devices)
+            self._devices = devices
+            self.mask = pick_devices(sig, devices)
         if taken:
             self.left -= taken
             for column, amount in sig.score_delta:
@@ -168,10 +173,20 @@ class BatchNode:
     def _take_more(self) -> None:
         sig = self._sig
         if sig.gpu_count:
-            for device in devices_of(self.mask):
-                self._devices[device] -= sig.gpu_milli
-            self.mask = pick_devices(sig, self._devices)
-            if not self.mask:
-                self.left = 0
+            self._take_devices(self._devices, sig.gpu_milli)
         if sig.ports:
             self.left = 0  # the pod's own ports are in the way of its twin
+
+    def _take_devices(self, devices: list[int], milli: int) -> None:
+        mask = self.mask
+        if mask & (mask - 1):
+            for device in devices_of(mask):
+                devices[device] -= milli
+        else:
+            device = mask.bit_length() - 1
+            devices[device] -= milli
+            if devices[device] >= milli:
+                return  # it had the least that does, and has even less now
+        self.mask = pick_devices(self._sig, devices)
+        if not self.mask:
+            self.left = 0

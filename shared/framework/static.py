@@ -19,14 +19,17 @@ STATICS_MAX = 256
 
 
 class Static:
-    """`ok`: nodes that pass, None = all. `class_of`: class of each row, None = one class only.
-    `raws`: for each class its raw value in each static score.
+    """`ok`: nodes that pass, None = all. `few`: their rows if they are at most half of all, else
+    None. `class_of`: class of each row, None = one class only. `raws`: for each class its raw value
+    in each static score.
     """
 
-    __slots__ = ("applying", "class_of", "ok", "only_term", "raws")
+    __slots__ = ("applying", "class_of", "few", "ok", "only_term", "raws")
 
     def __init__(self, table: NodeTable, spec: PodSpec) -> None:
         self.ok = _passing(table, spec)
+        rows = None if self.ok is None else np.flatnonzero(self.ok)
+        self.few = rows if rows is not None and 2 * len(rows) <= table.size else None
         self.applying = [plugin.applies(spec) for plugin in STATIC_SCORES]
         self.class_of, self.raws = _classes([plugin.raw(table, spec) for plugin in STATIC_SCORES])
         # With one class its term is the same whoever is feasible: the class is its own extreme.
@@ -42,7 +45,7 @@ class Static:
     @property
     def bytes(self) -> int:
         """Memory held."""
-        arrays = (self.ok, self.class_of)
+        arrays = (self.ok, self.few, self.class_of)
         return sum(array.nbytes for array in arrays if array is not None)
 
     def counts(self, feasible: Mask) -> list[int]:

@@ -16,6 +16,7 @@ Two ways to work on a level:
 """
 
 from heapq import heapify, heappop, heapreplace
+from itertools import repeat
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from shared.framework.wide import add_pods, wide_level
 
 WIDE_MIN = 40  # nodes to work on from which numpy beats Python (`bench_kernel wide`: about 25)
 BAND_FEW, BAND_MANY, BAND_SCORES_MAX = 16, 128, 64
+NO_DEVICES: list[int] = []
 ROW_BITS = 32
 ROW_MASK = (1 << ROW_BITS) - 1
 
@@ -48,6 +50,7 @@ class Sweep:
         self.terms = static.terms(self._counts)
         self.totals = static.totals(local, self.terms)
         self._nodes: dict[int, BatchNode] = {}
+        self._ahead: dict[int, tuple[list[float], list[int]]] = {}  # columns and devices by row
         # Pods by row and free devices by row that no BatchNode knows of.
         self._taken: I64 | None = None
         self._free: I32 = table.gpu_free
@@ -128,7 +131,10 @@ class Sweep:
             heapify(heap)
             return floor, heap
         self._band = max(self._band, 1)
-        keys = (-level << ROW_BITS) | rows[: self.left]
+        rows = rows[: self.left]
+        if not self.held:
+            self._read_ahead(rows)
+        keys = (-level << ROW_BITS) | rows
         heap = keys.tolist()
         return floor, heap
 
@@ -158,14 +164,24 @@ class Sweep:
         self.left = left
         return total
 
+    def _read_ahead(self, rows: I64) -> None:
+        """Read together nodes that are all taken soon: a look at each alone costs far more."""
+        values = self.table.cols.take(rows, axis=1).T.tolist()
+        devices = self._free[rows].tolist() if self.sig.gpu_count else repeat(NO_DEVICES)
+        self._ahead = dict(zip(rows.tolist(), zip(values, devices, strict=False), strict=True))
+
     def _node(self, row: int) -> BatchNode:
-        node = one_node(self.table, row, self.held)
-        taken = 0
-        if self._taken is not None:
-            taken = int(self._taken[row])
-            if self.sig.gpu_count:
-                node.devices[:] = self._free[row].tolist()
-        made = self._nodes[row] = BatchNode(self.sig, node, taken)
+        taken = 0 if self._taken is None else int(self._taken[row])
+        found = self._ahead.get(row)
+        if found is not None:
+            values, devices = found
+        elif self.held:
+            node = one_node(self.table, row, self.held)
+            values, devices = node.values, node.devices
+        else:
+            values = self.table.cols[:, row].tolist()
+            devices = self._free[row].tolist() if self.sig.gpu_count else NO_DEVICES
+        made = self._nodes[row] = BatchNode(self.sig, values, devices, taken)
         return made
 
     def _left_class(self, row: int) -> bool:
@@ -226,6 +242,7 @@ class Sweep:
             if self.sig.gpu_count:
                 self._free = self._free.copy()
         self._nodes.clear()
+        self._ahead = {}
         if self._rows:
             self._close_part()
             rows, _, masks = self._parts[-1]
