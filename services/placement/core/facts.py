@@ -30,7 +30,7 @@ from shared.events.ingest import (
     SignatureDefined,
     SignatureRetired,
 )
-from shared.model.columns import I64, pack, size, unpack
+from shared.model.columns import I64, has_repeats, pack, size, unpack
 
 GONE_REMEMBERED_MAX = 65_536
 """Deleted pods that a dispatch still on its way may name; older ones are past every journal's lag
@@ -109,7 +109,7 @@ def pods_assigned(state: PlacementState, event: PodsAssigned) -> None:
 
 def _assigned(state: PlacementState, event: PodsAssigned) -> None:
     ids, sigs, nodes = unpack(event.ids), unpack(event.sigs), unpack(event.nodes)
-    if len(ids) > 1 and len(np.unique(ids)) < len(ids):
+    if has_repeats(ids):
         last = {pod: at for at, pod in enumerate(ids.tolist())}
         chosen = np.array(sorted(last.values()), np.int64)
         ids, sigs, nodes = ids[chosen], sigs[chosen], nodes[chosen]

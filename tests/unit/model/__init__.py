@@ -1,0 +1,1 @@
+"""The vocabulary: values and columns."""
