@@ -84,23 +84,40 @@ _events: dict[str, msgspec.msgpack.Decoder[Any]] = {
     name: msgspec.msgpack.Decoder(GenericAlias(tuple, (union, ...)))
     for name, union in EVENTS.items()
 }
+DECODED_MAX = 12
+DECODED_BYTES_MAX = 24 << 20
+_decoded: dict[int, tuple[bytes, Record]] = {}
+"""The records decoded last, by their payload's address: services of one process are handed the same
+bytes, one after the other. Bounded in number, and thereby in bytes.
+"""
 
 
 def encode(record: Record) -> bytes:
     """The record as it lies in the journal."""
     body = _encoder.encode(record)
-    return FORMAT + zlib.crc32(body).to_bytes(4, "little") + body
+    return b"".join((FORMAT, zlib.crc32(body).to_bytes(4, "little"), body))
 
 
 def decode(payload: bytes, journal: str, position: int) -> Record:
     """Raises RecordUnreadable naming the journal and the position."""
-    where = f"{journal} at {position}"
+    known = _decoded.get(id(payload))
+    if known is not None and known[0] is payload:
+        return known[1]
+    record = _decode(payload, f"{journal} at {position}")
+    if len(payload) <= DECODED_BYTES_MAX // DECODED_MAX:
+        if len(_decoded) == DECODED_MAX:
+            del _decoded[next(iter(_decoded))]
+        _decoded[id(payload)] = payload, record
+    return record
+
+
+def _decode(payload: bytes, where: str) -> Record:
     if payload[:2] != FORMAT:
         raise RecordUnreadable(
             f"{where}: format {payload[:2]!r} is not {FORMAT!r}: written by another version; "
             "use that version to read it"
         )
-    body = payload[6:]
+    body = memoryview(payload)[6:]  # not copied: bodies are as large as a megabyte
     if zlib.crc32(body) != int.from_bytes(payload[2:6], "little"):
         raise RecordUnreadable(f"{where}: checksum does not match: the record was damaged")
     try:
