@@ -33,6 +33,7 @@ from shared.model.world import Arrival, World
 from shared.ports.cluster import KINDS, BindRequest, PastBind, PodRead, PodRef, Watched
 
 UNASSIGNED = "-"
+DONE = Answer.DONE  # Python 3.11 looks members of an enum up slowly
 GONE, BUSY, UNKNOWN = PodRead(Answer.GONE), PodRead(Answer.BUSY), PodRead(Answer.UNKNOWN)
 STALE, ASSIGNED, REFUSED = (
     PodRead(Answer.STALE),
@@ -326,7 +327,7 @@ class SimCluster:
                 revision += 1
                 pod.node, pod.revision = request.node, revision
                 bound.append(pod)
-                answers.append(PodRead(Answer.DONE, "", revision))
+                answers.append(PodRead(DONE, "", revision))
                 history.append(Happened(revision, time_ms, kind, pod.uid, pod.node))
         if bound:
             self.revision = revision

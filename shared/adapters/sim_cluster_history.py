@@ -1,7 +1,7 @@
 """The simulated cluster's own history: what really happened, for checkers that trust nobody."""
 
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -20,7 +20,7 @@ Kind = Literal[
 ]
 
 
-class Happened(NamedTuple):
+class Happened(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One change. `uid` is the object's (a gang's key), `node` a node's name where there is one;
     `detail` is the gang's key for `create`, why for `delete`, the name for nodes and budgets.
     """
