@@ -27,21 +27,24 @@ FEW = 64  # pods up to which Python's own minimum is quicker than numpy's
 
 
 class Seen(msgspec.Struct):
-    """The columns of a PodsSeen, taken apart; `nodes` is None when all are unassigned."""
+    """The columns of a PodsSeen, taken apart; `nodes` is None when all are unassigned, `names`
+    while these are all the event's pods: whole columns are passed on as they came.
+    """
 
     event: PodsSeen
     uids: list[str]
-    names: list[str]
+    names: list[str] | None
     revisions: I64
     nodes: list[str] | None
 
     def part(self, chosen: list[int]) -> "Seen":
         """The rows at these places."""
         nodes = None if self.nodes is None else [self.nodes[i] for i in chosen]
+        names = split(self.event.names) if self.names is None else self.names
         return Seen(
             self.event,
             [self.uids[i] for i in chosen],
-            [self.names[i] for i in chosen],
+            [names[i] for i in chosen],
             self.revisions[chosen],
             nodes,
         )
@@ -51,9 +54,10 @@ def pods_seen(state: IngestState, event: PodsSeen) -> None:
     """New pods are admitted, known ones updated, older views of them ignored."""
     uids = split(event.uids)
     nodes = split(event.nodes) if event.nodes else None
-    seen = Seen(event, uids, split(event.names), unpack(event.revisions), nodes)
+    seen = Seen(event, uids, None, unpack(event.revisions), nodes)
     count = len(uids)
-    assert len(seen.names) == count == len(seen.revisions), f"PodsSeen {event.names}: columns"
+    names = event.names.count("\n") + 1 if event.names else 0
+    assert names == count == len(seen.revisions), f"PodsSeen {event.names}: columns"
     assert nodes is None or len(nodes) == count, f"PodsSeen {event.names}: nodes column"
     bracket = state.brackets.get("pods")
     if bracket is not None:
@@ -148,17 +152,13 @@ def _oldest(seen: Seen) -> int:
 
 
 def _tell_new(state: IngestState, seen: Seen, ids: bytes) -> None:
-    event = seen.event
-    whole = len(event.revisions) == len(ids)
-    state.outbox.append(
-        PodsNamed(
-            ids,
-            event.uids if whole else join(seen.uids),
-            event.names if whole else join(seen.names),
-            event.revisions if whole else pack(seen.revisions),
-            event.namespace,
-        )
-    )
+    event, names = seen.event, seen.names
+    if names is None:
+        named = PodsNamed(ids, event.uids, event.names, event.revisions, event.namespace)
+    else:
+        revisions = pack(seen.revisions)
+        named = PodsNamed(ids, join(seen.uids), join(names), revisions, event.namespace)
+    state.outbox.append(named)
 
 
 def _is_ours(state: IngestState, event: PodsSeen) -> bool:
