@@ -69,6 +69,7 @@ class SimCluster:
         self._batches: list[Arrival] = []
         self._random = random.Random(self.config.seed)
         self._created = 0
+        self._any_ends = False  # whether any pod was created that ends by itself
         self._agenda = Agenda(self._pump)
         speed = self.config.speed
         for arrival in world.arrivals:
@@ -136,6 +137,7 @@ class SimCluster:
     def create(self, arrival: Arrival) -> None:
         """Create the pods of one arrival now."""
         batch, pods = len(self._batches), arrival.pods
+        self._any_ends = self._any_ends or bool(arrival.lifetime_ms)
         self._batches.append(arrival)
         uids, names = split(pods.uids), split(pods.names)
         nodes = split(pods.nodes) if pods.nodes else None
@@ -336,7 +338,7 @@ class SimCluster:
             nodes = join([pod.node for pod in bound])
             self._publish(PodsBoundSeen(uids, nodes, pack(range(first, revision + 1))))
             scale = self.config.speed or 1.0
-            for pod in bound:
+            for pod in bound if self._any_ends else ():
                 lifetime_ms = batches[pod.batch].lifetime_ms
                 if lifetime_ms:
                     self._after(lifetime_ms / scale, "delete", pod.uid)
