@@ -20,7 +20,7 @@ from shared.testing.kube_server import KubeServers
 from tests.live import others
 from tests.live.checker import journals
 from tests.live.others import OTHERS
-from tests.live.world import ROOT, muster_run, until
+from tests.live.world import PODS, ROOT, muster_run, pod, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 PODS_WATCH, OTHER_WATCHES = r"^/api/v1/pods\?watch=1", r"^(?!/api/v1/pods\?).*watch=1"
@@ -69,6 +69,12 @@ class World:
         found = journals.of_file(self.run / "journals.db").get("ingest/0", [])
         kinds = ("objects_set", "objects_gone", "list_applied")
         return [event for entry in found for event in entry.of(*kinds)]
+
+    def consumed(self) -> int:
+        """From where the next one would resume."""
+        found = journals.of_file(self.run / "journals.db")["ingest/0"]
+        told = [event["revision"] for entry in found for event in entry.of("source_advanced")]
+        return max(told, default=0)
 
     def fold(self) -> dict[str, others.Fields]:
         """What they come to."""
@@ -121,6 +127,8 @@ def test_the_journal_has_what_the_cluster_has(world: World, tmp_path: Path):
         watching(world)
         unwatched(world)
         until("it watches", lambda: world.proxy.proxy.watches("watch=1") == len(KINDS) + 4)
+        last = int(world.servers.api.create(PODS, pod("last")).ok()["metadata"]["resourceVersion"])
+        until("no watch is behind", lambda: world.consumed() >= last)
     # Killed; the next one resumes where it was.
     world.vanish("between")
     world.make("meanwhile")

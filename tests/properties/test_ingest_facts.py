@@ -231,7 +231,7 @@ def happen(truth: Truth, kind: int, first: int, second: int) -> list[Event]:
         case 8:
             return truth.list_nodes()
         case 9 | 10:
-            return truth.change_other(node, second)
+            return truth.change_other(NODES[first % 2], second)
         case 11:
             return truth.list_others()
         case _:

@@ -39,6 +39,7 @@ def test_what_differs_is_told_and_nothing_else():
     assert steps.when(seen(FAST), seen(TEAM)) == []
     moved = msgspec.structs.replace(TEAM, labels=(("env", "live"),))
     assert steps.when(seen(FAST, moved)) == [ObjectsSet((moved,))]
+    assert steps.when(seen(TEAM)) == [ObjectsSet((TEAM,))]
     assert steps.when(ObjectsDeletedSeen("s1\nnobody")) == [ObjectsGone("s1")]
     assert steps.when(ObjectsDeletedSeen("s1")) == []
     assert list(steps.state.objects) == ["n1"]
@@ -87,6 +88,15 @@ def test_they_are_in_the_snapshot_also_in_the_middle_of_a_list():
     assert steps.when(ListEnded("objects", 1))[0] == ObjectsGone("n1")
     steps.reload()
     assert steps.when(seen(FAST)) == []
+
+
+def test_in_whatever_order_they_came_the_snapshot_is_the_same():
+    dumps = []
+    for objects in ((FAST, TEAM), (TEAM, FAST)):
+        steps = ingest()
+        steps.when(seen(*objects))
+        dumps.append(steps.dumped())
+    assert dumps[0] == dumps[1]
 
 
 def test_a_snapshot_without_them_can_be_read():

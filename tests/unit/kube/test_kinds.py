@@ -254,6 +254,18 @@ async def test_the_lists_are_asked_for_side_by_side(cluster: KubeCluster, api: F
     assert not api.faults
 
 
+async def test_lists_together_are_as_old_as_the_oldest(cluster: KubeCluster, api: FakeApi):
+    async def answer_then_change(request: web.Request) -> web.StreamResponse:
+        answered = await api.answer(request)
+        api.put("services", "meanwhile")
+        return answered
+
+    await cluster.list_all("gangs")
+    before = api.revision
+    api.faults.append(("/priorityclasses?", answer_then_change))
+    assert (await cluster.list_all("objects")).revision == before < api.revision
+
+
 async def test_what_is_not_served_is_left_out_and_said_once(
     cluster: KubeCluster, api: FakeApi, caplog
 ):
