@@ -59,10 +59,8 @@ class IngestShell:
         """Resume from what the state says."""
         self._owner = owner
         self._since = owner.state.revision
-        if not self._since:
-            self._asked = dict.fromkeys(self._cluster.kinds, True)
-        elif OBJECTS in self._cluster.kinds and not owner.state.listed_objects:
-            # The journal is older than our knowing of them.
+        if OBJECTS in self._cluster.kinds and not owner.state.listed_objects:
+            # The journal may be older than our knowing of them.
             self._asked[OBJECTS] = True
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -106,6 +104,10 @@ class IngestShell:
     async def _session(self) -> None:
         """Until the watch ends: by an error, or because a list was asked for."""
         await self._offer(WorldOpened(await self._cluster.identity()))
+        if not self._since:
+            # The first lists are the only ones that no watch of before covers: if one of them
+            # failed, what others showed may be gone by the time the watch begins.
+            self._asked = dict.fromkeys(self._cluster.kinds, True)
         while True:
             while self._asked:
                 await self._list([kind for kind in self._cluster.kinds if kind in self._asked])

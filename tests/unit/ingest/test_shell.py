@@ -107,6 +107,24 @@ async def test_the_first_owner_lists_and_then_watches():
     await shell.stop()
 
 
+async def test_first_lists_that_fail_half_way_begin_anew():
+    cluster = cluster_of("a")
+    fine = cluster.list_all
+
+    async def failing(kind: str) -> Any:
+        if kind == "budgets":
+            cluster.list_all = fine  # type: ignore[method-assign]
+            raise TimeoutError
+        return await fine(kind)
+
+    cluster.list_all = failing  # type: ignore[method-assign]
+    owner, shell = await started(cluster)
+    await owner.until(lambda: owner.state.revision == cluster.revision)
+    listed = [event.kind for event in owner.kinds(ListBegan)]
+    assert listed == ["nodes", "nodes", "budgets", "gangs", "pods"]
+    await shell.stop()
+
+
 async def test_a_later_owner_resumes_without_listing():
     cluster = cluster_of("a", "b")
     first, shell = await started(cluster)
