@@ -6,7 +6,7 @@ import msgspec
 
 from shared.adapters.kube_client import ApiError, KubeClient
 from shared.adapters.kube_discovery import WORKLOADS
-from shared.adapters.kube_kinds import KINDS
+from shared.adapters.kube_kinds import OTHER_KINDS
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 UNAUTHORIZED = 401
@@ -18,7 +18,7 @@ NEEDED: tuple[tuple[str, str, str, str], ...] = (
     *((verb, "", "nodes", "") for verb in ("list", "watch")),
     *((verb, "policy", "poddisruptionbudgets", "") for verb in ("list", "watch")),
     *((verb, "scheduling.k8s.io", GROUPS, "") for verb in ("list", "watch")),
-    *((verb, kind.group, kind.resource, "") for kind in KINDS for verb in ("list", "watch")),
+    *((verb, kind.group, kind.resource, "") for kind in OTHER_KINDS for verb in ("list", "watch")),
     ("get", "", "namespaces", ""),
     ("create", "", "pods", "binding"),
     ("patch", "", "pods", "status"),

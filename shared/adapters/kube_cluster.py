@@ -14,8 +14,7 @@ from shared.adapters.kube_client import KubeClient
 from shared.adapters.kube_discovery import POD_GROUPS, WORKLOADS, pod_groups, served
 from shared.adapters.kube_events import KubeEvents
 from shared.adapters.kube_groups import Groups
-from shared.adapters.kube_kinds import KINDS as OTHER_KINDS
-from shared.adapters.kube_kinds import Kind
+from shared.adapters.kube_kinds import OTHER_KINDS, Kind
 from shared.adapters.kube_lists import list_into
 from shared.adapters.kube_merge import MergedWatch
 from shared.adapters.kube_objects import ListMeta, Meta

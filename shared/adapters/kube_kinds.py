@@ -223,7 +223,7 @@ CLAIM_SPEC = (
     *("spec.volumeName", "spec.storageClassName", "spec.volumeAttributesClassName"),
     *("spec.accessModes", "spec.volumeMode", "spec.resources", "spec.selector"),
 )
-KINDS = (
+OTHER_KINDS = (
     _kind(
         *("PriorityClass", "scheduling.k8s.io", "priorityclasses", _priority_class),
         *("value", "globalDefault", "preemptionPolicy"),

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 import pytest
 
-from shared.adapters.kube_kinds import KINDS as KUBE_KINDS
+from shared.adapters.kube_kinds import OTHER_KINDS
 from shared.events.base import Event
 from shared.events.observed import (
     NodesSeen,
@@ -133,22 +133,22 @@ async def kube(request, tmp_path) -> AsyncIterator[KubeStage]:
 
 
 async def test_other_objects_are_listed_and_watched_like_nodes(kube: KubeStage):
-    for kind in KUBE_KINDS:
+    for kind in OTHER_KINDS:
         await kube.other(kind, "before")
     listed = await kube.cluster.list_all(OBJECTS)
     before = others(listed.events, "before")
-    assert len(before) == len(KUBE_KINDS)
+    assert len(before) == len(OTHER_KINDS)
     told: list[Event] = []
     watching = asyncio.create_task(follow(kube.cluster.watch(listed.revision), told))
-    for kind in KUBE_KINDS:
+    for kind in OTHER_KINDS:
         await kube.other(kind, "after")
         await kube.change(kind, "before", {"metadata": {"annotations": {"a": "b"}}})
-    await until(lambda: len(others(told, "after")) == len(KUBE_KINDS))
-    changed = [kind for kind in KUBE_KINDS if OTHERS[kind.resource].change]
+    await until(lambda: len(others(told, "after")) == len(OTHER_KINDS))
+    changed = [kind for kind in OTHER_KINDS if OTHERS[kind.resource].change]
     for kind in changed:
         await kube.change(kind, "after", OTHERS[kind.resource].change)
-    await until(lambda: len(others(told, "after")) == len(KUBE_KINDS) + len(changed))
-    for kind in KUBE_KINDS:
+    await until(lambda: len(others(told, "after")) == len(OTHER_KINDS) + len(changed))
+    for kind in OTHER_KINDS:
         await kube.drop(kind, "before")
     uids = sorted(one.uid for one in before)
     await until(lambda: gone(told) == uids)

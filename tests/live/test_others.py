@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.kube_kinds import KINDS
+from shared.adapters.kube_kinds import OTHER_KINDS
 from shared.testing.etcd_store import EtcdStore
 from shared.testing.kube_credentials import ADMIN
 from shared.testing.kube_proxy import Fault, Kind
@@ -39,14 +39,14 @@ class World:
 
     def make(self, name: str) -> None:
         """One of every kind."""
-        for kind in KINDS:
+        for kind in OTHER_KINDS:
             uid = others.create(self.servers.api, kind, name)["uid"]
             self.uids[kind.name, name] = uid
             self.there[uid] = others.told(kind, name, uid)
 
     def change(self, name: str) -> None:
         """All of that name."""
-        for kind in KINDS:
+        for kind in OTHER_KINDS:
             if OTHERS[kind.resource].change:
                 others.patch(self.servers.api, kind, name, OTHERS[kind.resource].change)
                 uid = self.uids[kind.name, name]
@@ -54,13 +54,13 @@ class World:
 
     def touch(self, name: str) -> None:
         """So that nothing that is read changes."""
-        for kind in KINDS:
+        for kind in OTHER_KINDS:
             others.patch(self.servers.api, kind, name, TOUCH)
 
     def vanish(self, name: str) -> None:
         """All of that name, without anybody's leave."""
         store = EtcdStore(self.servers.at.etcd_url)
-        for kind in KINDS:
+        for kind in OTHER_KINDS:
             assert store.delete_all(others.key(kind, name)) == 1, kind
             del self.there[self.uids[kind.name, name]]
 
@@ -102,7 +102,7 @@ class World:
             raise AssertionError(f"{error}: {self.wrong()}") from error
 
     def _in_the_api(self) -> set[str]:
-        items = (item for kind in KINDS for item in self.servers.api.items(kind.path))
+        items = (item for kind in OTHER_KINDS for item in self.servers.api.items(kind.path))
         return {item["metadata"]["uid"] for item in items}
 
     def deletes(self) -> list[int]:
@@ -126,7 +126,7 @@ def test_the_journal_has_what_the_cluster_has(world: World, tmp_path: Path):
         assert world.deletes() == [0]
         watching(world)
         unwatched(world)
-        until("it watches", lambda: world.proxy.proxy.watches("watch=1") == len(KINDS) + 4)
+        until("it watches", lambda: world.proxy.proxy.watches("watch=1") == len(OTHER_KINDS) + 4)
         last = int(world.servers.api.create(PODS, pod("last")).ok()["metadata"]["resourceVersion"])
         until("no watch is behind", lambda: world.consumed() >= last)
     # Killed; the next one resumes where it was.
@@ -134,7 +134,7 @@ def test_the_journal_has_what_the_cluster_has(world: World, tmp_path: Path):
     world.make("meanwhile")
     with muster_run(config, tmp_path) as muster:
         world.agrees("resumed")
-        assert world.deletes() == [0, len(KINDS)]
+        assert world.deletes() == [0, len(OTHER_KINDS)]
         muster.stop()
     replayed(world.run)
 
@@ -147,23 +147,23 @@ def watching(world: World) -> None:
     world.vanish("watched")
     world.agrees("told")
     times = [one["name"] for event in world.told() for one in event.get("objects", ())]
-    assert times.count("stays") == times.count("comes") == len(KINDS)
+    assert times.count("stays") == times.count("comes") == len(OTHER_KINDS)
     changed = sum(bool(other.change) for other in OTHERS.values())
-    assert times.count("changes") == len(KINDS) + changed
+    assert times.count("changes") == len(OTHER_KINDS) + changed
 
 
 def unwatched(world: World) -> None:
     """What vanishes while nobody watches is found by the list after a 410."""
     proxy = world.proxy
     away = proxy.add(Fault(kind=Kind.REFUSE, path=OTHER_WATCHES, times=100_000))
-    assert proxy.cut(OTHER_WATCHES) == len(KINDS) + 3
+    assert proxy.cut(OTHER_WATCHES) == len(OTHER_KINDS) + 3
     world.vanish("unseen")
     world.make("later")
     expired = proxy.add(Fault(kind=Kind.REFUSE, path=PODS_WATCH, status=410))
     assert proxy.cut(PODS_WATCH) == 1
     world.agrees("listed again")
     assert expired.times == 0
-    assert world.deletes() == [0, len(KINDS)]
+    assert world.deletes() == [0, len(OTHER_KINDS)]
     proxy.over(away)
 
 

@@ -20,7 +20,7 @@ from shared.adapters.kube_access import missing_permissions
 from shared.adapters.kube_client import ApiError, KubeClient
 from shared.adapters.kube_cluster import KubeCluster
 from shared.adapters.kube_credentials import Credentials
-from shared.adapters.kube_kinds import KINDS, Kind
+from shared.adapters.kube_kinds import OTHER_KINDS, Kind
 from shared.events.base import Event
 from shared.events.observed import BudgetsSeen, GangsSeen, NodesSeen, ObjectsSeen, PodsSeen
 from shared.model.answers import Answer
@@ -227,8 +227,8 @@ SCENARIOS: dict[str, Scenario] = {
     "watch nodes": sees(NodesSeen, label),
     "watch poddisruptionbudgets.policy": sees(BudgetsSeen, protect),
     "watch workloads.scheduling.k8s.io": sees(GangsSeen, group),
-    **{f"list {full_name(kind)}": lists("objects") for kind in KINDS},
-    **{f"watch {full_name(kind)}": sees(ObjectsSeen, other(kind)) for kind in KINDS},
+    **{f"list {full_name(kind)}": lists("objects") for kind in OTHER_KINDS},
+    **{f"watch {full_name(kind)}": sees(ObjectsSeen, other(kind)) for kind in OTHER_KINDS},
     "get namespaces": identity,
     "get pods": read,
     "delete pods": evict,

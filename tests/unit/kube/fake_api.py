@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from shared.adapters.kube_kinds import KINDS
+from shared.adapters.kube_kinds import OTHER_KINDS
 
 PODS = "/api/v1/pods"
 COLLECTIONS = {
@@ -22,7 +22,7 @@ COLLECTIONS = {
     "budgets": "/apis/policy/v1/poddisruptionbudgets",
     "workloads": "/apis/scheduling.k8s.io/v1alpha1/workloads",
     "podgroups": "/apis/scheduling.k8s.io/v1alpha2/podgroups",
-    **{kind.resource: kind.path for kind in KINDS},
+    **{kind.resource: kind.path for kind in OTHER_KINDS},
 }
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse | None]]
 

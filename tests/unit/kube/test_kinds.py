@@ -9,7 +9,7 @@ from aiohttp import web
 
 from shared.adapters.kube_client import ApiError
 from shared.adapters.kube_cluster import KubeCluster
-from shared.adapters.kube_kinds import KINDS
+from shared.adapters.kube_kinds import OTHER_KINDS
 from shared.events.observed import InputRejected, ObjectsDeletedSeen, ObjectsSeen
 from shared.model import cluster_objects as model
 from shared.model.cluster_objects import LabelSelector
@@ -174,10 +174,10 @@ async def listed(cluster: KubeCluster) -> list[model.ClusterObject]:
 
 
 def test_every_kind_is_tried():
-    assert list(WHOLE) == [kind.resource for kind in KINDS]
+    assert list(WHOLE) == [kind.resource for kind in OTHER_KINDS]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)
+@pytest.mark.parametrize("kind", OTHER_KINDS, ids=lambda kind: kind.resource)
 async def test_what_is_read_of_a_kind(cluster: KubeCluster, api: FakeApi, kind):
     written, read = WHOLE[kind.resource]
     api.put(kind.resource, "whole", **written)
@@ -187,7 +187,7 @@ async def test_what_is_read_of_a_kind(cluster: KubeCluster, api: FakeApi, kind):
     assert {*read, "uid", "name", "namespace"} == set(made.__struct_fields__)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)
+@pytest.mark.parametrize("kind", OTHER_KINDS, ids=lambda kind: kind.resource)
 async def test_an_object_that_says_nothing_is_an_object(cluster: KubeCluster, api: FakeApi, kind):
     api.put(kind.resource, "empty", spec=None, status=None)
     (found,) = await listed(cluster)
@@ -243,13 +243,13 @@ async def test_what_cannot_be_used_is_named_and_stops_nothing(cluster: KubeClust
 async def test_the_lists_are_asked_for_side_by_side(cluster: KubeCluster, api: FakeApi):
     """Each waits until all have been asked for."""
     await cluster.list_all("gangs")
-    asked = asyncio.Barrier(len(KINDS))
+    asked = asyncio.Barrier(len(OTHER_KINDS))
 
     async def wait(request: web.Request) -> web.StreamResponse | None:
         await asyncio.wait_for(asked.wait(), 5)
         return None
 
-    api.faults.extend([("GET ", wait)] * len(KINDS))
+    api.faults.extend([("GET ", wait)] * len(OTHER_KINDS))
     await cluster.list_all("objects")
     assert not api.faults
 

@@ -15,7 +15,7 @@ from shared.adapters import (
     kube_watch,
 )
 from shared.adapters.kube_cluster import KubeCluster
-from shared.adapters.kube_kinds import KINDS
+from shared.adapters.kube_kinds import OTHER_KINDS
 from shared.adapters.kube_objects import RawPod
 from shared.events.base import Event
 from shared.events.observed import (
@@ -161,7 +161,7 @@ async def test_the_joint_revision_waits_for_the_slowest(watch: Watch, api: FakeA
     api.pod("a")
     await watch.until(lambda: "a" in watch.names())
     assert watch.revision == began
-    quiet = ["nodes", "budgets", "workloads", *(kind.resource for kind in KINDS)]
+    quiet = ["nodes", "budgets", "workloads", *(kind.resource for kind in OTHER_KINDS)]
     await api.until_watched(1 + len(quiet))
     for kind in quiet:
         await api.bookmark(kind)
