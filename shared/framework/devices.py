@@ -20,6 +20,8 @@ FEW_PODS = 16  # up to which one by one in Python is quicker than numpy
 
 def pick_devices(sig: "Signature", free: Sequence[int]) -> int:
     """Device mask for one pod on a node with these milli free, 0 when it does not fit."""
+    if sum(free) < sig.gpu_milli * sig.gpu_count:
+        return 0  # see largest_and_empty
     if sig.whole_devices:
         return _pick_empty(sig.gpu_count, free)
     best, least, wanted = -1, DEVICE_MILLI + 1, sig.gpu_milli
@@ -116,9 +118,21 @@ def derive_columns(table: "NodeTable", rows: I64 | list[int]) -> None:
 
 def derive_row(table: "NodeTable", row: int) -> None:
     """GPU_LARGEST and GPU_EMPTY of one row."""
-    free = table.gpu_free[row].tolist()
-    table.cols[GPU_LARGEST, row] = max(free)
-    table.cols[GPU_EMPTY, row] = free.count(DEVICE_MILLI)
+    largest, empty = largest_and_empty(table.gpu_free[row].tolist())
+    table.cols[GPU_LARGEST, row] = largest
+    table.cols[GPU_EMPTY, row] = empty
+
+
+def largest_and_empty(free: Sequence[int]) -> tuple[int, int]:
+    """What Filter reads of a node: the amount free on one device, and how many are empty.
+
+    Neither is more than the node has left in all. A pod whose devices nobody told (somebody else's,
+    or anybody's after a reset) is charged to devices we guess, so that one may be over-committed
+    while another seems empty; the pods may share the devices in another way, but not all of them
+    and one more.
+    """
+    room = sum(free)
+    return min(max(free), room), min(free.count(DEVICE_MILLI), room // DEVICE_MILLI)
 
 
 def by_device(free: I32, rows: I64 | list[int]) -> I32:
@@ -127,10 +141,10 @@ def by_device(free: I32, rows: I64 | list[int]) -> I32:
 
 
 def derived(free: I32) -> tuple[I32, I64]:
-    """For each node the largest amount free on one device and the number of empty devices, from
-    ledgers of shape (devices, m).
-    """
-    return free.max(axis=0), (free == DEVICE_MILLI).sum(axis=0, dtype=np.int64)
+    """`largest_and_empty` for many nodes, from ledgers of shape (devices, m)."""
+    room = free.sum(axis=0, dtype=np.int32)
+    empty = (free == DEVICE_MILLI).sum(axis=0, dtype=np.int64)
+    return np.minimum(free.max(axis=0), room), np.minimum(empty, room // DEVICE_MILLI)
 
 
 def take_devices(sig: "Signature", free: I32) -> I64:

@@ -32,8 +32,8 @@ Held: TypeAlias = Mapping[int, Sequence[tuple["Signature", int]]]
 ALLOC = 0  # allocatable cpu, memory
 ROOM = 2  # 100 times what is allocatable minus the non-zero requests of the node's pods
 USED = 4  # requests of the node's pods
-GPU_LARGEST = 6  # milli free on the device that has most
-GPU_EMPTY = 7  # devices with all of their milli free
+GPU_LARGEST = 6  # milli free on the device that has most (see devices.largest_and_empty)
+GPU_EMPTY = 7  # devices with all of their milli free (likewise)
 FREE = 8  # allocatable minus requests, one column for each resource
 
 CPU_INDEX, MEMORY_INDEX, PODS_INDEX = 0, 1, 2  # resources every table has

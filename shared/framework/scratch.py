@@ -6,10 +6,9 @@ microsecond, against twenty for numpy on a single row.
 
 from typing import TYPE_CHECKING
 
-from shared.framework.devices import devices_of, pick_devices
+from shared.framework.devices import devices_of, largest_and_empty, pick_devices
 from shared.framework.layout import (
     AMOUNT_MAX,
-    DEVICE_MILLI,
     GPU_EMPTY,
     GPU_LARGEST,
     INFEASIBLE,
@@ -100,8 +99,8 @@ class OneNode:
             free = self.devices
             for device in devices_of(mask):
                 free[device] -= sig.gpu_milli * sign
-            values[GPU_LARGEST] = float(max(free))
-            values[GPU_EMPTY] = float(free.count(DEVICE_MILLI))
+            largest, empty = largest_and_empty(free)
+            values[GPU_LARGEST], values[GPU_EMPTY] = float(largest), float(empty)
         if sig.ports:
             add(self.ports, sig.ports, sign)
 
@@ -185,7 +184,7 @@ class BatchNode:
         else:
             device = mask.bit_length() - 1
             devices[device] -= milli
-            if devices[device] >= milli:
+            if devices[device] >= milli and sum(devices) >= milli:
                 return  # it had the least that does, and has even less now
         self.mask = pick_devices(self._sig, devices)
         if not self.mask:

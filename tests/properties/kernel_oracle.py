@@ -91,6 +91,8 @@ def _named(spec: PodSpec, node: Node) -> bool:
 def choose_devices(spec: PodSpec, free: list[int]) -> tuple[int, ...] | None:
     if spec.gpu is None:
         return ()
+    if sum(free) < spec.gpu.milli * spec.gpu.count:
+        return None  # some device may hold more than it has: a fact put where it is guessed to be
     if spec.gpu.milli == 1000:
         empty = [index for index, milli in enumerate(free) if milli == 1000]
         return tuple(empty[: spec.gpu.count]) if len(empty) >= spec.gpu.count else None

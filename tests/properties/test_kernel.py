@@ -168,6 +168,20 @@ class World:
         for row, mask in zip(picks.rows.tolist(), picks.masks.tolist(), strict=True):
             self.pods.append((self.table.node_id_at(row), which, mask))
 
+    def guess(self, which: int, random: Random) -> None:
+        """A pod that somebody else put on a node, on devices that may be full already."""
+        node_id = random.choice(sorted(self.hosts))
+        count = self.hosts[node_id].node.gpu_count
+        gpu = self.specs[which].gpu
+        if gpu is None or count < gpu.count:
+            return
+        chosen = tuple(sorted(random.sample(range(count), gpu.count)))
+        self.hosts[node_id].pods.append((self.specs[which], chosen))
+        row, mask = self.table.row_of(node_id), sum(1 << device for device in chosen)
+        masks = np.array([mask], np.int64)
+        self.table.charge(self.sigs[which], np.array([row], np.int64), masks)
+        self.pods.append((node_id, which, mask))
+
     def release(self, index: int) -> None:
         node_id, which, mask = self.pods.pop(index % len(self.pods))
         self.hosts[node_id].pods.remove((self.specs[which], devices(mask)))
@@ -214,7 +228,7 @@ def a_world(random: Random) -> World:
 def play(world: World, kernel: Kernel, random: Random) -> None:
     """One change of the world; placements are compared with the oracle."""
     ids = sorted(world.hosts)
-    kind = random.choice(["place"] * 5 + ["release"] * 3 + ["replace", "remove"])
+    kind = random.choice(["place"] * 5 + ["release"] * 3 + ["guess"] * 2 + ["replace", "remove"])
     if kind == "place":
         which, k = random.randrange(len(world.specs)), random.choice([1, 2, 3, 5, 8, 12, 20])
         picks = kernel.place(world.table, world.sigs[which], k)
@@ -222,6 +236,8 @@ def play(world: World, kernel: Kernel, random: Random) -> None:
         world.charge(which, picks)
     elif kind == "release" and world.pods:
         world.release(random.randrange(100))
+    elif kind == "guess":
+        world.guess(random.randrange(len(world.specs)), random)
     elif kind == "replace":
         world.replace(random.choice(ids), a_node(random, 0))
     elif kind == "remove" and len(ids) > 1:
@@ -421,6 +437,8 @@ def test_safety_devices_are_the_same_when_levels_change_between_wide_and_narrow(
         gpu=gpu,
     )
     world = World(hosts, [spec])
+    for _ in range(random.choice([0, 9, 30])):
+        world.guess(0, random)
     with switched(random.choice([2, 3, 4, 5]), 10, random.choice([0, 3])):
         picks = Kernel().place(world.table, world.sigs[0], 60)
     assert_same(world.table, picks, world.expected(0, 60))

@@ -178,3 +178,22 @@ def test_the_log_of_changes_forgets_the_oldest():
 )
 def test_numbers_in_labels_are_read_as_go_reads_them(text, number):
     assert integer(text) == number
+
+
+def test_what_a_guess_over_commits_is_missing_on_the_other_devices():
+    """Shares of 470 and 320, of 470 and of 590 milli: with 470 + 590 on one device, none is left
+    for a whole one, although the other is empty once the first two are gone.
+    """
+    table = table_of(node(1, gpu_count=2))
+    shares = [sig(table, spec(gpu=GpuRequest(milli))) for milli in (470, 320, 470, 590)]
+    masks = []
+    for pod in shares:
+        masks.append(force_devices(pod, table.gpu_free[0].tolist(), 2))
+        table.charge(pod, rows(0), rows(masks[-1]))
+    assert masks == [0b01, 0b01, 0b10, 0b10]
+    for pod, mask in zip(shares[:2], masks[:2], strict=True):
+        table.charge(pod, rows(0), rows(mask), -1)
+    assert table.gpu_free[0, :2].tolist() == [1000, -60]
+    whole, most, more = (sig(table, spec(gpu=GpuRequest(milli))) for milli in (1000, 940, 941))
+    kernel = Kernel()
+    assert [kernel.place_one(table, pod) is not None for pod in (whole, most, more)] == [0, 1, 0]
