@@ -19,9 +19,9 @@ FEW_PODS = 16  # up to which one by one in Python is quicker than numpy
 
 
 def pick_devices(sig: "Signature", free: Sequence[int]) -> int:
-    """Device mask for one pod on a node with these milli free, 0 when it does not fit."""
-    if sum(free) < sig.gpu_milli * sig.gpu_count:
-        return 0  # see largest_and_empty
+    """Device mask for one pod on a node with these milli free, 0 when no devices are left for it
+    (that the node has as much left in all is the caller's: see `largest_and_empty`).
+    """
     if sig.whole_devices:
         return _pick_empty(sig.gpu_count, free)
     best, least, wanted = -1, DEVICE_MILLI + 1, sig.gpu_milli
@@ -70,16 +70,22 @@ def devices_of(mask: int) -> list[int]:
 
 def charge_devices(table: "NodeTable", sig: "Signature", rows: I64, masks: I64, sign: int) -> None:
     """Take (+1) or give back (-1) each pod's devices, then derive the columns Filter reads."""
-    drop_devices(table.gpu_free, sig.gpu_milli * sign, rows, masks)
-    derive_columns(table, rows)
+    if len(rows) > FEW_PODS:
+        drop_devices(table.gpu_free, sig.gpu_milli * sign, rows, masks)
+        derive_columns(table, rows)
+        return
+    for row, mask in zip(rows.tolist(), masks.tolist(), strict=True):
+        charge_one(table, sig, row, mask, sign)
 
 
 def charge_one(table: "NodeTable", sig: "Signature", row: int, mask: int, sign: int) -> None:
     """`charge_devices` for one pod, without arrays."""
-    ledger = table.gpu_free[row]
+    ledger, amount = table.gpu_free[row], sig.gpu_milli * sign
+    free = ledger.tolist()
     for device in devices_of(mask):
-        ledger[device] -= sig.gpu_milli * sign
-    derive_row(table, row)
+        free[device] -= amount
+        ledger[device] = free[device]
+    table.cols[GPU_LARGEST, row], table.cols[GPU_EMPTY, row] = largest_and_empty(free)
 
 
 def drop_devices(free: I32, amount: int, rows: I64, masks: I64) -> None:
@@ -105,22 +111,17 @@ def _bits(width: int) -> I64:
     return np.left_shift(1, np.arange(width, dtype=np.int64))
 
 
-def derive_columns(table: "NodeTable", rows: I64 | list[int]) -> None:
+def derive_columns(table: "NodeTable", rows: I64) -> None:
     """GPU_LARGEST and GPU_EMPTY of these rows from the ledger."""
-    if len(rows) > FEW_PODS:
-        largest, empty = derived(by_device(table.gpu_free, rows))
-        table.cols[GPU_LARGEST, rows] = largest
-        table.cols[GPU_EMPTY, rows] = empty
-        return
-    for row in rows:
-        derive_row(table, int(row))
+    largest, empty = derived(by_device(table.gpu_free, rows))
+    table.cols[GPU_LARGEST, rows] = largest
+    table.cols[GPU_EMPTY, rows] = empty
 
 
 def derive_row(table: "NodeTable", row: int) -> None:
     """GPU_LARGEST and GPU_EMPTY of one row."""
-    largest, empty = largest_and_empty(table.gpu_free[row].tolist())
-    table.cols[GPU_LARGEST, row] = largest
-    table.cols[GPU_EMPTY, row] = empty
+    found = largest_and_empty(table.gpu_free[row].tolist())
+    table.cols[GPU_LARGEST, row], table.cols[GPU_EMPTY, row] = found
 
 
 def largest_and_empty(free: Sequence[int]) -> tuple[int, int]:
@@ -131,20 +132,25 @@ def largest_and_empty(free: Sequence[int]) -> tuple[int, int]:
     while another seems empty; the pods may share the devices in another way, but not all of them
     and one more.
     """
-    room = sum(free)
-    return min(max(free), room), min(free.count(DEVICE_MILLI), room // DEVICE_MILLI)
+    largest, empty = max(free), free.count(DEVICE_MILLI)
+    if min(free) < 0:
+        room = sum(free)
+        return min(largest, room), min(empty, room // DEVICE_MILLI)
+    return largest, empty
 
 
-def by_device(free: I32, rows: I64 | list[int]) -> I32:
+def by_device(free: I32, rows: I64) -> I32:
     """The ledgers of these rows, shape (devices, m): numpy is fast along the long axis."""
     return np.ascontiguousarray(free[rows].T)
 
 
 def derived(free: I32) -> tuple[I32, I64]:
     """`largest_and_empty` for many nodes, from ledgers of shape (devices, m)."""
-    room = free.sum(axis=0, dtype=np.int32)
-    empty = (free == DEVICE_MILLI).sum(axis=0, dtype=np.int64)
-    return np.minimum(free.max(axis=0), room), np.minimum(empty, room // DEVICE_MILLI)
+    largest, empty = free.max(axis=0), (free == DEVICE_MILLI).sum(axis=0, dtype=np.int64)
+    if free.min(initial=0) < 0:
+        room = free.sum(axis=0, dtype=np.int32)
+        return np.minimum(largest, room), np.minimum(empty, room // DEVICE_MILLI)
+    return largest, empty
 
 
 def take_devices(sig: "Signature", free: I32) -> I64:

@@ -151,6 +151,8 @@ class BatchNode:
             self.left -= taken
             for column, amount in sig.score_delta:
                 values[column] += amount * taken
+        if sig.gpu_count and min(devices) < 0:  # see largest_and_empty
+            self.left = min(self.left, sum(devices) // (sig.gpu_milli * sig.gpu_count))
 
     def take(self) -> int:
         """Put a pod on the node (its devices were `mask`); the local score of the next one."""
@@ -184,7 +186,7 @@ class BatchNode:
         else:
             device = mask.bit_length() - 1
             devices[device] -= milli
-            if devices[device] >= milli and sum(devices) >= milli:
+            if devices[device] >= milli:
                 return  # it had the least that does, and has even less now
         self.mask = pick_devices(self._sig, devices)
         if not self.mask:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shared.framework.changes import ChangeLog, runs
-from shared.framework.devices import charge_devices, charge_one, derive_columns
+from shared.framework.devices import charge_devices, charge_one, derive_row
 from shared.framework.labels import LabelColumn
 from shared.framework.layout import (
     ALLOC,
@@ -250,7 +250,7 @@ class NodeTable:
             DEVICE_MILLI if count > before else -DEVICE_MILLI
         )
         self.gpu_count[row] = count
-        derive_columns(self, [row])
+        derive_row(self, row)
 
     def _widen(self, devices: int) -> None:
         if devices > self.gpu_free.shape[1]:
