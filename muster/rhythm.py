@@ -13,12 +13,13 @@ SOON, LATER = 5, 20
 LINGER_MS: dict[str, dict[str, int]] = {
     "queueing": {"binding": SOON},
     "placement": {"ingest": SOON, "binding": SOON},
-    "permit": {"ingest": LATER, "queueing": SOON, "placement": SOON, "binding": LATER},
-    "preemption": {"ingest": LATER, "queueing": SOON, "placement": SOON, "binding": LATER},
+    "permit": {"ingest": LATER, "queueing": 8, "placement": 8, "binding": LATER},
+    "preemption": {"ingest": LATER, "queueing": 11, "placement": 11, "binding": LATER},
     "binding": {"ingest": SOON, "queueing": SOON},
 }
 """By service and source: milliseconds that news may wait for company. What moves a pod on its way
-never waits; what a service only follows does, for a turn per fact costs more than the fact.
+never waits; what a service only follows does, for a turn per fact costs more than the fact. Permit
+and preemption differ, or both would catch up in one round, and the pods of that round wait for it.
 """
 
 ALERT = ("permit", "preemption")

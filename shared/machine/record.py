@@ -84,30 +84,53 @@ _events: dict[str, msgspec.msgpack.Decoder[Any]] = {
     name: msgspec.msgpack.Decoder(GenericAlias(tuple, (union, ...)))
     for name, union in EVENTS.items()
 }
-DECODED_MAX = 12
-DECODED_BYTES_MAX = 24 << 20
-_decoded: dict[int, tuple[bytes, Record]] = {}
-"""The records decoded last, by their payload's address: services of one process are handed the same
-bytes, one after the other. Bounded in number, and thereby in bytes.
-"""
+
+
+class Known:
+    """The records met last, by their payload's address: services of one process are handed the same
+    bytes, one after the other, and those that linger come a few dozen records later. Bounded in
+    number and in bytes.
+    """
+
+    RECORDS_MAX = 256
+    BYTES_MAX = 24 << 20
+
+    def __init__(self) -> None:
+        self._size_bytes = 0
+        self._records: dict[int, tuple[bytes, Record]] = {}
+
+    def get(self, payload: bytes) -> Record | None:
+        """The record of these very bytes (not of equal ones)."""
+        found = self._records.get(id(payload))
+        return found[1] if found is not None and found[0] is payload else None
+
+    def add(self, payload: bytes, record: Record) -> None:
+        """Keep it until others have pushed it out."""
+        records = self._records
+        self._size_bytes += len(payload)
+        while records and (self._size_bytes > self.BYTES_MAX or len(records) == self.RECORDS_MAX):
+            oldest, _ = records.pop(next(iter(records)))
+            self._size_bytes -= len(oldest)
+        records[id(payload)] = payload, record
+
+
+_known = Known()
 
 
 def encode(record: Record) -> bytes:
     """The record as it lies in the journal."""
     body = _encoder.encode(record)
-    return b"".join((FORMAT, zlib.crc32(body).to_bytes(4, "little"), body))
+    payload = b"".join((FORMAT, zlib.crc32(body).to_bytes(4, "little"), body))
+    _known.add(payload, record)
+    return payload
 
 
 def decode(payload: bytes, journal: str, position: int) -> Record:
     """Raises RecordUnreadable naming the journal and the position."""
-    known = _decoded.get(id(payload))
-    if known is not None and known[0] is payload:
-        return known[1]
-    record = _decode(payload, f"{journal} at {position}")
-    if len(payload) <= DECODED_BYTES_MAX // DECODED_MAX:
-        if len(_decoded) == DECODED_MAX:
-            del _decoded[next(iter(_decoded))]
-        _decoded[id(payload)] = payload, record
+    record = _known.get(payload)
+    if record is None:
+        record = _decode(payload, f"{journal} at {position}")
+        _known.add(payload, record)
     return record
 
 

@@ -198,6 +198,7 @@ class Owner(Generic[S]):
         self._note: SnapshotNote | None = None
         self._rhythm = rhythm or Rhythm()
         self._lingering: asyncio.TimerHandle | None = None
+        self._lingering_until_s = 0.0
 
     @property
     def state(self) -> S:
@@ -245,14 +246,22 @@ class Owner(Generic[S]):
         self._wake.set()
 
     def _arrived(self, index: int) -> None:
-        self._fresh[index] = True
+        known, self._fresh[index] = self._fresh[index], True
         rhythm = self._rhythm
         linger_ms = rhythm.linger_ms.get(self._readers[index].journal, 0)
         if not linger_ms or (rhythm.is_alert and self.core.due_ms(self.state) is not None):
             self._wake.set()
-        elif self._lingering is None:
-            loop = asyncio.get_running_loop()
-            self._lingering = loop.call_later(linger_ms / 1000, self._wake.set)
+            return
+        if known:
+            return  # what it told before does not wait longer
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + linger_ms / 1000
+        if self._lingering is not None:
+            if self._lingering_until_s <= until_s:
+                return
+            self._lingering.cancel()
+        self._lingering_until_s = until_s
+        self._lingering = loop.call_at(until_s, self._wake.set)
 
     async def _append_claim(self, now_ms: int) -> int:
         payload = encode(Record(-1, 0, now_ms, claim=self._claim))

@@ -5,9 +5,9 @@ Events for people wait in the sender's memory, and never more of them than are k
 
 from services.binding.core.state import BindingState
 from shared.events.binding import Bound
+from shared.model.columns import ID_BYTES
 
 PODS_MAX = 256
-ID_BYTES = 8
 
 
 def note(state: BindingState, event: Bound) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from services.placement.core import digest, gangs, improve, nominations, preempt
 from services.placement.core.book import compiled
-from services.placement.core.ledger import ID_BYTES
 from services.placement.core.picking import Chosen, place, place_there
 from services.placement.core.state import PlacementState
 from services.placement.core.todo import Work
@@ -30,7 +29,7 @@ from shared.events.placement import (
 from shared.events.preemption import DryRunAsked
 from shared.framework.layout import Held
 from shared.framework.picks import Pick
-from shared.model.columns import I64, pack, pack16
+from shared.model.columns import I64, ID_BYTES, pack, pack16
 
 LOOKS_MAX = 8
 DISPATCH_UNITS = 60
@@ -57,7 +56,7 @@ def decide(state: PlacementState) -> Iterator[Event]:
         yield answer(state)
     dispatch_units = DISPATCH_UNITS + len(state.nodes) // NODES_PER_UNIT
     worked = False  # asks never keep dispatches waiting altogether
-    while todo.heap and (units > dispatch_units or not worked):
+    while todo.works and (units > dispatch_units or not worked):
         worked = True
         units -= dispatch_units
         event = place_head(state, todo.head(), max(1, units))

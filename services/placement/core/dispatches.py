@@ -17,7 +17,7 @@ from shared.events.binding import BindFailed, Bound
 from shared.events.placement import Refused, Released, Reserved
 from shared.events.queueing import Dispatched
 from shared.framework.layout import FREE
-from shared.model.columns import I64, unpack
+from shared.model.columns import I64, few, size, unpack
 
 
 def dispatched(state: PlacementState, event: Dispatched) -> None:
@@ -97,12 +97,13 @@ def settle(state: PlacementState, ids: I64) -> None:
 def reserved(state: PlacementState, event: Reserved) -> None:
     """Picks become charges."""
     state.todo.take(event.attempt, event.ids)
-    ids, nodes = unpack(event.ids), unpack(event.nodes)
-    if len(ids) <= FEW:
-        masks = unpack(event.devices).tolist() if event.devices else [0] * len(ids)
-        for pod, node, mask in zip(ids.tolist(), nodes.tolist(), masks, strict=True):
+    count = size(event.ids)
+    if count <= FEW:
+        devices = few(event.devices) if event.devices else (0,) * count
+        for pod, node, mask in zip(few(event.ids), few(event.nodes), devices, strict=True):
             _reserved_one(state, event.sig, pod, node, mask)
         return
+    ids, nodes = unpack(event.ids), unpack(event.nodes)
     rows = state.ledger.rows(ids)
     state.ledger.advance(rows, "Reserved")
     masks = unpack(event.devices) if event.devices else None
@@ -170,14 +171,13 @@ def remember_refused(state: PlacementState, sig: int) -> None:
 
 def bound(state: PlacementState, event: Bound) -> None:
     """Our bind is definite: the pod is where we put it."""
-    ids, nodes = unpack(event.ids), unpack(event.nodes)
-    if len(ids) <= FEW and not state.deferred and not state.failed:
-        for pod, node in zip(ids.tolist(), nodes.tolist(), strict=True):
+    if size(event.ids) <= FEW and not state.deferred and not state.failed:
+        for pod, node in zip(few(event.ids), few(event.nodes), strict=True):
             row = state.ledger.placed_row(pod, node)
             if row is not None:
                 state.ledger.advance_one(row, "Bound")
         return
-    rows, ids = ours(state, ids, nodes)
+    rows, ids = ours(state, unpack(event.ids), unpack(event.nodes))
     before = state.ledger.advance(rows, "Bound")
     let_go(state, ids, before)
 

@@ -18,7 +18,6 @@ I8 = NDArray[np.int8]
 Mask = NDArray[np.bool_]
 
 ROWS_MIN = 1024
-ID_BYTES = 8  # of one id in a packed column
 FEW = 4  # pods up to which one by one in Python is quicker than arrays
 
 IS_CHARGED: Mask = np.isin(np.arange(len(State)), CHARGED)

@@ -4,9 +4,10 @@ Asks (gang offers and holds, dry runs, nominations) are few and somebody waits f
 before dispatches. Nothing here decides; deciding reads the head and its events take it away.
 """
 
+from bisect import bisect
 from collections import deque
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -17,13 +18,15 @@ from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.model.columns import I64, pack, unpack
 
 Asked = OfferAsked | HoldAsked | DryRunAsked | NominateAsked
-Key = tuple[int, int, int]
 
 
 class Work:
-    """Pods of one dispatch that are not answered yet, in their order; `start` = the next one."""
+    """Pods of one dispatch that are not answered yet, in their order; `start` = the next one.
 
-    __slots__ = ("attempt", "ids", "order", "priority", "sig", "start", "urgent")
+    `key` orders dispatches: urgent first, then higher priority, then arrival.
+    """
+
+    __slots__ = ("attempt", "ids", "key", "order", "priority", "sig", "start", "urgent")
 
     def __init__(
         self, attempt: int, sig: int, ids: I64, urgent: bool, priority: int, order: int
@@ -31,15 +34,14 @@ class Work:
         """`order` counts arrivals in this shard and makes the key unique."""
         self.attempt, self.sig, self.ids, self.start = attempt, sig, ids, 0
         self.urgent, self.priority, self.order = urgent, priority, order
-
-    @property
-    def key(self) -> Key:
-        """Urgent first, then higher priority, then arrival."""
-        return (0 if self.urgent else 1, -self.priority, self.order)
+        self.key = (0 if urgent else 1, -priority, order)
 
     def left(self) -> I64:
         """Pods not answered yet."""
         return self.ids[self.start :] if self.start else self.ids
+
+
+_KEY = attrgetter("key")
 
 
 class Ask:
@@ -63,21 +65,25 @@ class Todo:
 
     def __init__(self) -> None:
         """Nothing to do."""
-        self.heap: list[tuple[Key, Work]] = []
+        self.works: deque[Work] = deque()  # by key; nearly all come in that order
         self.asks: deque[Ask] = deque()
         self.unknown: dict[int, list[Work | Ask]] = {}
         self.arrivals = 0
 
     def __bool__(self) -> bool:
-        return bool(self.heap or self.asks)
+        return bool(self.works or self.asks)
 
     def add(self, work: Work) -> None:
         """Queue a dispatch of a known signature."""
-        heappush(self.heap, (work.key, work))
+        works = self.works
+        if works and works[-1].key > work.key:
+            works.insert(bisect(works, work.key, key=_KEY), work)
+        else:
+            works.append(work)
 
     def head(self) -> Work:
         """The dispatch whose turn it is."""
-        return self.heap[0][1]
+        return self.works[0]
 
     def take(self, attempt: int, ids: bytes) -> Work:
         """The head was answered for its first pods `ids`; it leaves when nothing is left."""
@@ -93,16 +99,13 @@ class Todo:
         )
         work.start = stop
         if stop == len(work.ids):
-            heappop(self.heap)
+            self.works.popleft()
         return work
 
     def drop(self, ids: I64) -> None:
         """These pods are no longer wanted here, wherever they wait."""
         gone = np.sort(ids)
-        kept = [item for item in self.heap if _without(item[1], gone)]
-        if len(kept) != len(self.heap):
-            heapify(kept)
-            self.heap = kept
+        self.works = deque(work for work in self.works if _without(work, gone))
         for sig, waiting in sorted(self.unknown.items()):
             left = [one for one in waiting if isinstance(one, Ask) or _without(one, gone)]
             if left:
@@ -125,7 +128,7 @@ class Todo:
 
     def queued(self) -> Iterator[I64]:
         """Pods of every dispatch that waits here, dispatch by dispatch."""
-        for _key, work in self.heap:
+        for work in self.works:
             yield work.left()
         for _sig, waiting in sorted(self.unknown.items()):
             yield from (one.left() for one in waiting if isinstance(one, Work))
@@ -139,7 +142,7 @@ class Todo:
         """Plain values, in the order of work."""
         return [
             self.arrivals,
-            [dump_work(work) for _key, work in sorted(self.heap, key=lambda item: item[0])],
+            [dump_work(work) for work in self.works],
             [dump_ask(ask) for ask in self.asks],
             [
                 [sig, [dump_work(o) if isinstance(o, Work) else dump_ask(o) for o in waiting]]

@@ -65,7 +65,6 @@ from shared.events.queueing import (
     ReasonsAsked,
     Woken,
 )
-from shared.model.columns import unpack
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
 
 __all__ = ["Config", "QueueingCore", "QueueingState", "parse_config", "why"]
@@ -94,8 +93,8 @@ HANDLERS: dict[type[Event], Callable[[QueueingState, Any], None]] = {
     SignatureDefined: intake.defined,
     SignatureRetired: intake.retired,
     PodsPending: intake.pending,
-    PodsAssigned: lambda state, event: moves.finish(state, "bound", unpack(event.ids)),
-    PodsGone: lambda state, event: moves.finish(state, "gone", unpack(event.ids)),
+    PodsAssigned: lambda state, event: moves.finish(state, "bound", event.ids),
+    PodsGone: lambda state, event: moves.finish(state, "gone", event.ids),
     GangSet: gangs.group_set,
     GangGone: gangs.group_gone,
     Reserved: answers.reserved,
@@ -109,7 +108,7 @@ HANDLERS: dict[type[Event], Callable[[QueueingState, Any], None]] = {
     GangTimedOut: gangs.gate_closed,
     PreemptionOpened: preempting.opened,
     PreemptionClosed: preempting.closed,
-    Bound: lambda state, event: answers.bound(state, unpack(event.ids)),
+    Bound: answers.bound,
     BindFailed: answers.bind_failed,
     Dispatched: own.dispatched,
     Parked: own.parked,

@@ -4,15 +4,17 @@ Answers for pods that stand elsewhere by now are ignored: facts overtake each ot
 journals, and each one finds the pods that it is still true for.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from services.queueing.core import looks, members, moves
 from services.queueing.core.pods import SMALL
 from services.queueing.core.state import Attempt, Left, QueueingState, Refusal, Sig
 from services.queueing.transitions import Pod
-from shared.events.binding import BindFailed
+from shared.events.binding import BindFailed, Bound
 from shared.events.placement import Improved, Refused, Reserved, ShardDigest
-from shared.model.columns import I64, unpack
+from shared.model.columns import I64, few, size, unpack
 
 IN_FLIGHT = int(Pod.IN_FLIGHT)
 
@@ -23,11 +25,10 @@ def reserved(state: QueueingState, event: Reserved) -> None:
     if attempt is None:
         return
     pods = state.pods
-    ids = unpack(event.ids)
-    if len(ids) <= SMALL and not state.gangs:
-        _reserved_few(state, attempt, ids.tolist())
+    if size(event.ids) <= SMALL and not state.gangs:
+        _reserved_few(state, attempt, few(event.ids))
         return
-    ids = pods.select(ids, Pod.IN_FLIGHT, event.attempt)
+    ids = pods.select(unpack(event.ids), Pod.IN_FLIGHT, event.attempt)
     if not len(ids):
         return
     rows = pods.rows(ids)
@@ -37,7 +38,7 @@ def reserved(state: QueueingState, event: Reserved) -> None:
     members.count(state, rows, running=1)
 
 
-def _reserved_few(state: QueueingState, attempt: Attempt, ids: list[int]) -> None:
+def _reserved_few(state: QueueingState, attempt: Attempt, ids: Sequence[int]) -> None:
     """The same for a handful, without arrays."""
     pods, count = state.pods, 0
     for pod in ids:
@@ -128,22 +129,21 @@ def digest(state: QueueingState, event: ShardDigest) -> None:
             members.touch(state, gang)
 
 
-def bound(state: QueueingState, ids: I64) -> None:
+def bound(state: QueueingState, event: Bound) -> None:
     """Definitely on their nodes."""
-    state.rate.add(state.now_ms, len(ids))
-    moves.finish(state, "bound", ids)
+    state.rate.add(state.now_ms, size(event.ids))
+    moves.finish(state, "bound", event.ids)
 
 
 def bind_failed(state: QueueingState, event: BindFailed) -> None:
     """Definitely not on their nodes by us: gone, on foreign nodes, or to be tried again."""
-    ids = unpack(event.ids)
     if event.reason == "gone":
-        moves.finish(state, "gone", ids)
+        moves.finish(state, "gone", event.ids)
         return
     if event.reason == "foreign":
-        moves.finish(state, "bound", ids)
+        moves.finish(state, "bound", event.ids)
         return
-    pods = state.pods
+    pods, ids = state.pods, unpack(event.ids)
     for code in (Pod.RESERVED, Pod.IN_FLIGHT, Pod.TRYING):
         found = pods.select(ids, code)
         if len(found):

@@ -5,6 +5,7 @@ and no joining of small pieces. An entry counts while its pod is ready under the
 """
 
 from array import array
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class Fifo:
         self.seqs.frombytes(seqs)
         self.live += len(ids) >> 3
 
-    def push_few(self, ids: list[int], seq: int) -> None:
+    def push_few(self, ids: Sequence[int], seq: int) -> None:
         """Append a few pods under order numbers from `seq` on."""
         self.ids.extend(ids)
         self.seqs.extend(range(seq, seq + len(ids)))

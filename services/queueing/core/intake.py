@@ -7,7 +7,7 @@ from services.queueing.core.pods import SMALL
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.transitions import Pod
 from shared.events.ingest import PodsPending, SignatureDefined, SignatureRetired
-from shared.model.columns import I64, unpack
+from shared.model.columns import I64, few, size, unpack
 from shared.model.objects import CPU, MEMORY
 
 UNKNOWN = int(Pod.UNKNOWN)  # comparing an array with a member of an enum costs microseconds
@@ -46,20 +46,21 @@ def retired(state: QueueingState, event: SignatureRetired) -> None:
 
 def pending(state: QueueingState, event: PodsPending) -> None:
     """New pods join the queue, their gang or the gated; known ones change."""
-    ids = unpack(event.ids)
-    if not len(ids):
+    count = size(event.ids)
+    if not count:
         return
     assert event.sig in state.sigs, f"pods of signature {event.sig}, which was never defined"
     pods = state.pods
-    if len(ids) <= SMALL and not event.gang and not event.gated:
-        few = ids.tolist()
-        pods.cover(max(few))
+    if count <= SMALL and not event.gang and not event.gated:
+        handful = few(event.ids)
+        pods.cover(max(handful))
         base, state_at = pods.base, pods.state_at
-        if min(few) >= base and not any(state_at[pod - base] for pod in few):
-            for pod in few:
+        if min(handful) >= base and not any(state_at[pod - base] for pod in handful):
+            for pod in handful:
                 pods.sig_at[pod - base] = event.sig
-            moves.enqueue_few(state, "queued", state.sigs[event.sig], few)
+            moves.enqueue_few(state, "queued", state.sigs[event.sig], handful)
             return
+    ids = unpack(event.ids)
     if pods.cover_next(ids):
         _fresh(state, event, ids)
         return

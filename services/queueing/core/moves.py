@@ -1,5 +1,7 @@
 """Taking pods out of where they stand, and putting them in line; used by every kind of event."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from services.queueing.core import members
@@ -7,7 +9,7 @@ from services.queueing.core.config import ATTEMPTS_MAX, backoff_ms
 from services.queueing.core.pods import CODES, SMALL, Rows
 from services.queueing.core.state import QueueingState, Sig, by_number
 from services.queueing.transitions import Pod
-from shared.model.columns import I64
+from shared.model.columns import I64, few, size, unpack
 
 RESERVED = int(Pod.RESERVED)
 
@@ -89,7 +91,7 @@ def enqueue(state: QueueingState, event: str, sig: Sig, ids: I64) -> None:
     state.enlist(sig)
 
 
-def enqueue_few(state: QueueingState, event: str, sig: Sig, ids: list[int]) -> None:
+def enqueue_few(state: QueueingState, event: str, sig: Sig, ids: Sequence[int]) -> None:
     """The same for a handful, without arrays."""
     pods, seq = state.pods, state.next_seq
     for number, pod in enumerate(ids, start=seq):
@@ -143,12 +145,12 @@ def delay(state: QueueingState, ids: I64) -> None:
         state.delay(ids[part], until_ms)
 
 
-def finish(state: QueueingState, event: str, ids: I64) -> None:
-    """The pods' story here is over: `bound` (for good, by whomever) or `gone`."""
+def finish(state: QueueingState, event: str, column: bytes) -> None:
+    """The story of these pods is over here: `bound` (for good, by whomever) or `gone`."""
     pods = state.pods
-    if len(ids) <= SMALL and not state.gangs and _finish_reserved(state, event, ids.tolist()):
+    if size(column) <= SMALL and not state.gangs and _finish_reserved(state, event, few(column)):
         return
-    ids = pods.known(ids)
+    ids = pods.known(unpack(column))
     if not len(ids):
         return
     pods.cover(int(ids.max()))
@@ -168,7 +170,7 @@ def finish(state: QueueingState, event: str, ids: I64) -> None:
         members.forget(state, rows)
 
 
-def _finish_reserved(state: QueueingState, event: str, ids: list[int]) -> bool:
+def _finish_reserved(state: QueueingState, event: str, ids: Sequence[int]) -> bool:
     """The usual end of a few pods, without arrays; False when any is not reserved."""
     pods = state.pods
     for pod in ids:

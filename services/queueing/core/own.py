@@ -11,7 +11,7 @@ from services.queueing.core.pods import SMALL
 from services.queueing.core.state import Attempt, QueueingState, Sig, by_number
 from services.queueing.transitions import Pod
 from shared.events.queueing import Activated, Dispatched, Parked, Woken
-from shared.model.columns import I64, unpack
+from shared.model.columns import I64, ID_BYTES, few, size, unpack
 
 READY = int(Pod.READY)
 LEFT = int(Pod.LEFT)
@@ -20,8 +20,8 @@ LEFT = int(Pod.LEFT)
 def dispatched(state: QueueingState, event: Dispatched) -> None:
     """An attempt opens; its credits are taken."""
     pods, sig, shard = state.pods, state.sigs[event.sig], state.shards[event.shard]
-    ids = unpack(event.ids)
-    count, first = len(ids), int(ids[0]) - pods.base
+    count = size(event.ids)
+    first = int.from_bytes(event.ids[:ID_BYTES], "little") - pods.base
     attempt = Attempt(event.attempt, event.shard, event.sig, state.fixed_units(sig, event.shard))
     code = pods.state_at[first]
     if code == READY:
@@ -29,12 +29,14 @@ def dispatched(state: QueueingState, event: Dispatched) -> None:
     elif code == LEFT:
         _take_left(state, sig, attempt, pods.attempt_at[first], count)
     else:
+        ids = unpack(event.ids)
         moves.leave(state, ids, pods.rows(ids))
     if count <= SMALL:
-        for pod in ids.tolist():
+        for pod in few(event.ids):
             pods.move_one("dispatched", pod - pods.base)
             pods.attempt_at[pod - pods.base] = event.attempt
     else:
+        ids = unpack(event.ids)
         rows = pods.rows(ids)
         pods.move("dispatched", ids, rows)
         pods.attempt[rows] = event.attempt

@@ -194,18 +194,16 @@ BUGS = (
         "services.placement.core.dispatches",
         edit(
             """
-    ids, nodes = unpack(event.ids), unpack(event.nodes)
-    if len(ids) <= FEW and not state.deferred and not state.failed:
+    if size(event.ids) <= FEW and not state.deferred and not state.failed:
 """,
             """
     from services.placement.core import withheld
 
-    ids, nodes = unpack(event.ids), unpack(event.nodes)
-    withheld.settled(state, ids.tolist())
-    if len(ids) <= FEW and not state.deferred and not state.failed:
+    withheld.settled(state, list(few(event.ids)))
+    if size(event.ids) <= FEW and not state.deferred and not state.failed:
 """,
         ),
-        first=(176,),
+        first=(34,),
     ),
     Bug(
         "withheld-for-ever",

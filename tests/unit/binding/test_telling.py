@@ -11,6 +11,7 @@ from services.binding.core import recent
 from services.binding.service import BindingShell
 from shared.events.base import Configured
 from shared.model.answers import Answer
+from shared.model.columns import ID_BYTES
 from shared.ports.cluster import PastBind
 from tests.unit.binding.world import answers, assigned, binding, gone, named, nodes_gone, reserved
 
@@ -66,7 +67,7 @@ def test_only_so_many_are_kept(size):
     before = [tuple(one) for one in steps.state.recent]
     steps.reload()
     assert [tuple(one) for one in steps.state.recent] == before
-    assert steps.state.recent_bytes == recent.PODS_MAX * recent.ID_BYTES
+    assert steps.state.recent_bytes == recent.PODS_MAX * ID_BYTES
 
 
 def test_binds_on_their_way_are_in_doubt_until_they_are_settled():

@@ -349,6 +349,37 @@ async def test_news_of_a_source_that_is_only_followed_waits_for_company(
     await asyncio.gather(running, return_exceptions=True)
 
 
+class OtherIngest(ToyIngest):
+    """A second source."""
+
+    journal = "ingest/1"
+
+
+class FollowsBoth(ToyFollower):
+    """Reads the two."""
+
+    sources = ("ingest/0", "ingest/1")
+
+
+async def test_news_that_may_wait_long_does_not_hold_up_news_that_may_not(bus, store, monkeypatch):
+    monkeypatch.setattr(runtime, "HEARTBEAT_MS", 600_000)
+    patient, eager = owner(ToyIngest(), bus, store), owner(OtherIngest(), bus, store)
+    await patient.claim()
+    await eager.claim()
+    rhythm = Rhythm(linger_ms={"ingest/0": 600_000, "ingest/1": 5})
+    follower = owner(FollowsBoth(), bus, store, rhythm=rhythm)
+    await follower.claim()
+    running = asyncio.create_task(follower.run())
+    await asyncio.sleep(0.02)
+    await turn(patient, 1)
+    await asyncio.sleep(0.02)
+    assert not follower.state.todo
+    await turn(eager, 2)
+    await consumed(follower, 2)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 @pytest.mark.parametrize(("pace_ms", "turns"), [(0, 3), (500, 1)])
 async def test_turns_begin_apart(bus, store, pace_ms, turns):
     member = owner(ToyIngest(), bus, store, rhythm=Rhythm(pace_ms))

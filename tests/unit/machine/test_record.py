@@ -2,22 +2,27 @@
 
 import pytest
 
-from shared.machine.record import (
-    DECODED_BYTES_MAX,
-    DECODED_MAX,
-    Record,
-    RecordUnreadable,
-    decode,
-    encode,
-)
+from shared.machine.record import Known, Record, RecordUnreadable, decode, encode
+
+
+def copy(payload):
+    """The same bytes elsewhere, as from another process."""
+    return bytes(bytearray(payload))
 
 
 def test_readers_that_are_handed_the_same_bytes_share_one_record():
-    payloads = [encode(Record(0, seq, 7)) for seq in range(1, 2 * DECODED_MAX)]
+    payloads = [copy(encode(Record(0, seq, 7))) for seq in range(1, 2 * Known.RECORDS_MAX)]
     for seq, payload in enumerate(payloads, start=1):
         record = decode(payload, "ingest/0", seq)
         assert record == Record(0, seq, 7)
         assert decode(payload, "ingest/0", seq) is record
+
+
+def test_whoever_reads_what_this_process_wrote_need_not_decode_it():
+    written = Record(0, 1, 7)
+    payload = encode(written)
+    assert decode(payload, "ingest/0", 1) is written
+    assert decode(copy(payload), "ingest/0", 1) == written
 
 
 def test_a_damaged_copy_is_found_beside_the_whole_record():
@@ -29,6 +34,15 @@ def test_a_damaged_copy_is_found_beside_the_whole_record():
             decode(damaged, "ingest/0", 1)
 
 
-def test_the_largest_records_are_not_kept():
-    large = encode(Record(0, 1, 7, received=bytes(DECODED_BYTES_MAX // DECODED_MAX)))
-    assert decode(large, "ingest/0", 1) is not decode(large, "ingest/0", 1)
+@pytest.mark.parametrize(
+    ("size_bytes", "kept"), [(1, Known.RECORDS_MAX), (Known.BYTES_MAX // 10, 10)]
+)
+def test_only_the_newest_are_kept(size_bytes, kept):
+    known = Known()
+    records = {seq: Record(0, seq, 7) for seq in range(2 * Known.RECORDS_MAX)}
+    payloads = {seq: b"%d" % seq + bytes(size_bytes - 1) for seq in records}
+    for seq, payload in payloads.items():
+        known.add(payload, records[seq])
+    found = [seq for seq, payload in payloads.items() if known.get(payload) is records[seq]]
+    assert found[-1] == max(records)
+    assert kept - 1 <= len(found) <= kept

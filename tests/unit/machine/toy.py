@@ -75,7 +75,7 @@ class ToyQueueing(ToyIngest):
     """Adds up what the other toy reports (journal queueing/0)."""
 
     journal = "queueing/0"
-    sources = ("ingest/0",)
+    sources: tuple[str, ...] = ("ingest/0",)
 
     def evolve(self, state: ToyState, event: Event) -> None:
         if isinstance(event, SourceAdvanced):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shared.model.columns import has_repeats
+from shared.model.columns import FEW_MAX, few, has_repeats, pack
 
 
 @pytest.mark.parametrize(
@@ -12,3 +12,9 @@ from shared.model.columns import has_repeats
 )
 def test_a_value_that_stands_twice_is_found_wherever_it_stands(ids, repeats):
     assert has_repeats(np.array(ids, np.int64)) is repeats
+
+
+@pytest.mark.parametrize("count", [0, 1, FEW_MAX, FEW_MAX + 1])
+def test_a_column_reads_as_numbers_however_many_there_are(count):
+    values = [(-3) ** at for at in range(count)]
+    assert list(few(pack(values))) == values
