@@ -9,6 +9,7 @@ from pathlib import Path
 
 from loadtest.one_process import Case, play
 from muster.mesh import all_journals, make_core
+from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.adapters.worlds.flood import Flood, flood_world
@@ -52,6 +53,6 @@ def replayed(case: Case, folder: Path) -> tuple[int, float, bool]:
 async def _opened(folder: Path) -> AsyncIterator[tuple[Bus, SnapshotStore]]:
     log = SqliteLog(str(folder / "journals.db"), readonly=True)
     try:
-        yield SqliteBus(log), MemorySnapshots()
+        yield SqliteBus(log), DirectorySnapshots(folder / "snapshots")
     finally:
         log.close()

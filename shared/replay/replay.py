@@ -53,7 +53,8 @@ def _shown(event: Event | None) -> str:
 @dataclass
 class ReplayReport:
     """What the replay of one journal came to. `problems` are (position, text), in order; the
-    position is that of the own record at which it showed.
+    position is that of the own record at which it showed. `reached`: it ended at the snapshot at
+    which it was to end, and its state is that snapshot's.
     """
 
     journal: str
@@ -63,6 +64,7 @@ class ReplayReport:
     voids: int = 0
     events: int = 0
     snapshots: int = 0
+    reached: bool = False
     divergence: Divergence | None = None
     problems: list[tuple[int, str]] = field(default_factory=list)
 
@@ -84,8 +86,10 @@ async def replay(
     store: SnapshotStore,
     start: int | None = None,
     redecide: bool = True,
+    stop: int | None = None,
 ) -> ReplayReport:
-    """Replay the core's journal from its beginning, or from the snapshot at `start`.
+    """Replay the core's journal from its beginning, or from the snapshot at `start`; to its end, or
+    until the record that says what the snapshot at `stop` was of.
 
     A journal whose beginning is cut away is replayed from its oldest snapshot. `redecide` False
     folds only, which checks the snapshots and not the decisions.
@@ -93,7 +97,7 @@ async def replay(
     run = _Replay(core_factory(), bus, store)
     await run.restore(start)
     if run.report.ok:
-        await run.follow(redecide)
+        await run.follow(redecide, stop)
     return run.report
 
 
@@ -123,16 +127,20 @@ class _Replay(Generic[S]):
             self.report.problems.append((start, text))
         self.report.start = start
 
-    async def follow(self, redecide: bool) -> None:
+    async def follow(self, redecide: bool, stop: int | None) -> None:
         """Record by record to the end, or to the first record that is not as it should be."""
         own, report = self.folded.own, self.report
         feed = InputFeed(self.bus, self.folded.state)
         position = own.next
         try:
             async for position, record in self._records():
-                report.records += 1
                 if record.snapshot is not None:
                     self._check_hash(position, record)
+                    if record.snapshot.position == stop:
+                        report.stop, report.reached = stop, True
+                        return  # whoever begins at that snapshot counts what follows it
+                    report.snapshots += 1
+                report.records += 1
                 inputs = await feed.inputs(record)
                 if redecide and record.claim is None:
                     report.divergence = self._decide_again(position, record, inputs)
@@ -141,6 +149,7 @@ class _Replay(Generic[S]):
                         break
                 else:
                     self.folded.apply(record, inputs)
+                report.voids = own.voids
         except UNUSABLE as error:
             report.problems.append((max(position, own.next), str(error)))
         report.stop, report.voids = own.next, own.voids
@@ -153,7 +162,6 @@ class _Replay(Generic[S]):
         note = record.snapshot
         assert note is not None
         body = self.folded.body((note.position, record.term, record.seq - 1))
-        self.report.snapshots += 1
         if state_hash(body) != note.state_hash:
             text = f"the state below {note.position} is not the one of the snapshot made there"
             self.report.problems.append((position, text))

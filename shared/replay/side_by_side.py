@@ -1,8 +1,11 @@
 """Several replays side by side, each in a process: a replay reads recorded input only.
 
-The parts of a run are taken one after the other by as many processes as there are cores, the
-dearest first. Where processes cannot be had, or would not pay, all are replayed in this one. What
-comes back is the same either way, in the order of the parts. It reads only.
+The parts of a run are cut into pieces at their snapshots: a piece begins at one, and ends when its
+state is seen to be the next one's, so that the pieces of a part prove as much as the whole. They
+are taken one after the other by as many processes as there are cores, the dearest first; where any
+piece is not as it should be, its part is replayed whole, to tell of the first difference. Where
+processes cannot be had, or would not pay, all are replayed in this one. What comes back is the same
+either way, in the order of the parts. It reads only.
 """
 
 import asyncio
@@ -15,14 +18,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from shared.machine.core import Core
 from shared.model.ids import service_of
-from shared.ports.bus import Bus
+from shared.ports.bus import Bus, JournalName
 from shared.ports.snapshots import SnapshotStore
 from shared.replay.read_once import KEPT_BYTES_MAX, ReadOnceBus
 from shared.replay.replay import ReplayReport, replay
@@ -35,10 +38,14 @@ Numbered = list[tuple[int, ReplayReport]]
 
 @dataclass(frozen=True)
 class Part:
-    """One replay: a journal, from its beginning or from the snapshot at `start`."""
+    """One replay: a journal, from its beginning or from the snapshot at `start`, to its end or to
+    the snapshot at `stop`; `length` = positions, if that is known.
+    """
 
     journal: str
     start: int | None = None
+    stop: int | None = None
+    length: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,7 +70,60 @@ def processes_for(parts: Sequence[Part]) -> int:
 
 def replay_all(source: Source, parts: Sequence[Part], processes: int) -> list[ReplayReport]:
     """The reports of the parts, in their order. Raises what opening raises, and ReplayLost."""
-    order = sorted(range(len(parts)), key=lambda at: service_of(parts[at].journal) != DEAREST)
+    if processes <= 1:
+        return _reports(source, parts, 1)
+    cut = asyncio.run(pieces(source, parts))
+    found = iter(_reports(source, list(chain.from_iterable(cut)), processes))
+    joined = [_joined([next(found) for _ in one]) for one in cut]
+    again = [part for part, report in zip(parts, joined, strict=True) if report is None]
+    whole = iter(_reports(source, again, min(processes, len(again))) if again else ())
+    return [next(whole) if report is None else report for report in joined]
+
+
+async def pieces(source: Source, parts: Sequence[Part]) -> list[list[Part]]:
+    """Each part cut at the snapshots within it. Raises what opening raises."""
+    cut = []
+    async with source.opened() as (bus, store):
+        for part in parts:
+            first, end = await bus.bounds(JournalName(part.journal))
+            kept = sorted(meta.position for meta in store.list(part.journal))
+            begin = part.start
+            if begin is None:
+                begin = min((at for at in kept if at >= first), default=first) if first else 0
+            cuts = [at for at in kept if begin < at < end]
+            bounds = zip([begin, *cuts], [*cuts, end], strict=True)
+            lengths = [stop - start for start, stop in bounds]
+            edges = zip([part.start, *cuts], [*cuts, None], lengths, strict=True)
+            cut.append([Part(part.journal, *edge) for edge in edges])
+    return cut
+
+
+def _joined(reports: Sequence[ReplayReport]) -> ReplayReport | None:
+    """What the whole would have said; None if that is not known."""
+    if len(reports) == 1:
+        return reports[0]
+    if not all(report.ok for report in reports):
+        return None
+    # A process that died with a snapshot just made never said what it was of: then the piece that
+    # was to end there went on to the end.
+    last = next(at for at, report in enumerate(reports) if not report.reached)
+    used = reports[: last + 1]
+    return replace(
+        used[0],
+        stop=used[-1].stop,
+        reached=False,
+        records=sum(report.records for report in used),
+        voids=sum(report.voids for report in used),
+        events=sum(report.events for report in used),
+        snapshots=sum(report.snapshots for report in used),
+    )
+
+
+def _reports(source: Source, parts: Sequence[Part], processes: int) -> list[ReplayReport]:
+    def dearness(at: int) -> tuple[bool, int]:
+        return service_of(parts[at].journal) != DEAREST, -parts[at].length
+
+    order = sorted(range(len(parts)), key=dearness)
     work = _Work(source, [parts[at] for at in order], max(processes, 1))
     found = dict(_in_processes(work) if processes > 1 else _in_this_one(work, count().__next__))
     return [found[order.index(at)] for at in range(len(parts))]
@@ -130,5 +190,5 @@ async def _replayed(work: _Work, take: Callable[[], int]) -> Numbered:
         while (at := take()) < len(work.parts):
             part = work.parts[at]
             core = partial(work.source.core_of, part.journal)
-            found.append((at, await replay(core, reader, store, part.start)))
+            found.append((at, await replay(core, reader, store, part.start, stop=part.stop)))
     return found

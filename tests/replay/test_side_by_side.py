@@ -1,16 +1,21 @@
 """Replays in several processes say what they say in one; a lost process is told of."""
 
+import asyncio
 import os
 import signal
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from muster.mesh import make_core
 from muster.simulation.scenario import PLACEMENTS
+from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.machine.fold import fold, state_hash
 from shared.ports.bus import BusUnavailable
-from shared.replay.side_by_side import Part, ReplayLost, Source, processes_for, replay_all
+from shared.ports.snapshots import SnapshotMeta
+from shared.replay.side_by_side import Part, ReplayLost, Source, pieces, processes_for, replay_all
 from tests.replay.recorded import JOURNALS, recorded
 
 SEED = 3
@@ -46,6 +51,78 @@ def test_reports_are_those_of_one_process_in_the_order_of_the_parts(run, process
     ]
     assert all(one.ok for one in expected)
     assert replay_all(source_of(run), parts, processes) == expected
+
+
+def test_a_part_is_cut_at_its_snapshots_without_gaps(run):
+    whole = [Part(journal) for journal in JOURNALS]
+    for journal, cut in zip(JOURNALS, asyncio.run(pieces(source_of(run), whole)), strict=True):
+        within = [at for at in run.snapshots(journal) if 0 < at < len(run.records[journal])]
+        assert [piece.start for piece in cut] == [None, *within]
+        assert [piece.stop for piece in cut] == [*within, None]
+        assert sum(piece.length for piece in cut) == len(run.records[journal])
+    assert any(run.snapshots(journal) for journal in JOURNALS)
+
+
+def with_another_snapshot(run, journal, position, body=None):
+    """As if a process had died with it just made; `body` = one that is not true."""
+    core = make_core(journal, PLACEMENTS)
+
+    async def folded():
+        found = (await fold(core, run.bus(), MemorySnapshots(), position))[0]
+        return found.body()
+
+    store = MemorySnapshots()
+    for meta in run.store.list(journal):
+        store.save(meta, run.store.load(journal, meta.position))
+    body = asyncio.run(folded()) if body is None else body
+    cursors: dict[str, int] = {}
+    version = run.store.list(journal)[0].version
+    store.save(SnapshotMeta(journal, position, version, state_hash(body), cursors, len(body)), body)
+    return replace(run, store=store)
+
+
+def between(run, journal):
+    """A position at which no snapshot is."""
+    kept = run.snapshots(journal)
+    return next(at for at in range(kept[0] + 2, kept[1]) if at not in kept)
+
+
+def test_a_snapshot_that_no_record_speaks_of_ends_nothing(run):
+    journal = JOURNALS[0]
+    more = with_another_snapshot(run, journal, between(run, journal))
+    parts = [Part(journal)]
+    assert replay_all(source_of(more), parts, 2) == replay_all(source_of(run), parts, 1)
+
+
+def test_a_snapshot_that_cannot_be_read_is_done_without(run):
+    journal = JOURNALS[0]
+    bad = with_another_snapshot(run, journal, run.snapshots(journal)[1], b"torn")
+    parts = [Part(journal)]
+    assert replay_all(source_of(bad), parts, 2) == replay_all(source_of(run), parts, 1)
+
+
+class Drifts:
+    """Decides as ever, while the state that began with nothing is not what it was."""
+
+    def __init__(self, journal):
+        self.core, self.fresh = make_core(journal, PLACEMENTS), None
+
+    def __getattr__(self, name):
+        return getattr(self.core, name)
+
+    def new(self):
+        self.fresh = self.core.new()
+        return self.fresh
+
+    def dump(self, state):
+        return "another" if state is self.fresh else self.core.dump(state)
+
+
+def test_a_state_that_went_another_way_is_seen_where_its_piece_ends(run):
+    source, parts = Source(source_of(run).opened, Drifts), [Part(JOURNALS[0])]
+    found = replay_all(source, parts, 2)
+    assert not found[0].ok
+    assert found == replay_all(source, parts, 1)
 
 
 def test_a_damaged_record_is_named_from_another_process(run):
