@@ -34,7 +34,7 @@ def bench(
     output: Annotated[str, typer.Option(help="table or json.")] = "table",
     calm_ms: Annotated[
         float,
-        typer.Option(help="Begin each run when the fixed loop takes less than this; 0 = now."),
+        typer.Option(min=0, help="Begin a run when the fixed loop takes less than this; 0 = now."),
     ] = 0.0,
     here: Annotated[bool, typer.Option(hidden=True)] = False,
 ) -> None:

@@ -20,7 +20,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from typing import Any
 
 from shared.machine.core import Core
@@ -90,11 +90,11 @@ async def pieces(source: Source, parts: Sequence[Part]) -> list[list[Part]]:
             begin = part.start
             if begin is None:
                 begin = min((at for at in kept if at >= first), default=first) if first else 0
-            cuts = [at for at in kept if begin < at < end]
-            bounds = zip([begin, *cuts], [*cuts, end], strict=True)
-            lengths = [stop - start for start, stop in bounds]
-            edges = zip([part.start, *cuts], [*cuts, None], lengths, strict=True)
-            cut.append([Part(part.journal, *edge) for edge in edges])
+            edges = [begin, *(at for at in kept if begin < at < end), end]
+            found = [Part(part.journal, a, b, b - a) for a, b in pairwise(edges)]
+            found[0] = replace(found[0], start=part.start)
+            found[-1] = replace(found[-1], stop=None)
+            cut.append(found)
     return cut
 
 
