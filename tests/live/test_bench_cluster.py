@@ -10,7 +10,7 @@ from tests.live.conftest import require_kube
 from tests.live.world import ROOT
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
-TINY = ["--runs", "1", "--nodes", "20", "--pods", "60", "--bound", "40", "--seconds", "1"]
+TINY = ["--runs", "1", "--nodes", "20", "--pods", "120", "--bound", "40", "--seconds", "1"]
 SCHEDULERS = {"kube-scheduler", "muster"}
 
 

@@ -21,6 +21,17 @@ print(server.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
+BURNS_IN_A_THREAD = """
+import pathlib, sys, threading, time
+def burn():
+    while time.thread_time() < 0.2: pass
+thread = threading.Thread(target=burn)
+thread.start()
+thread.join()
+pathlib.Path(sys.argv[1]).touch()
+time.sleep(60)
+"""
+
 
 def sleeper(tmp_path: Path, **settings) -> ServerProcess:
     return ServerProcess("sleep", ["sleep", "60"], tmp_path / "log", lambda: True, **settings)
@@ -86,7 +97,19 @@ def test_a_paused_one_runs_again(tmp_path: Path):
     eventually(lambda: letter() == "T", "it stands still")
     server.resume()
     eventually(lambda: letter() == "S", "it goes on")
-    assert server.cpu_seconds() < 1.0
+    server.kill()
+
+
+def test_cpu_time_counts_less_than_a_tick_and_threads_that_ended(tmp_path: Path):
+    server = sleeper(tmp_path)
+    server.start()
+    assert 0.0 < server.cpu_seconds() < 0.1
+    server.kill()
+    done = tmp_path / "done"
+    command = [sys.executable, "-c", BURNS_IN_A_THREAD, str(done)]
+    server = ServerProcess("burner", command, tmp_path / "log", done.exists)
+    server.start()
+    assert 0.2 <= server.cpu_seconds() < 2.0
     server.kill()
 
 
