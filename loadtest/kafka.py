@@ -97,6 +97,7 @@ async def play(case: Case, broker: KafkaBroker, folder: Path) -> Run:
             bootstrap=broker.bootstrap, prefix=prefix, replication_factor=1, min_insync_replicas=1
         ),
         partitions(case.placements),
+        rest_ms={"binding": int(1_000 * LOOK_S)},
     )
     try:
         await bus.start()

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from muster.faults import UsageFault
-from muster.rhythm import KAFKA_GATHER_MS, KAFKA_PACE_MS
+from muster.rhythm import KAFKA_GATHER_MS, KAFKA_PACE_MS, KAFKA_REST_MS
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.model.ids import service_of
 from shared.ports.bus import Bus
@@ -68,9 +68,11 @@ class BusAddress:
         from shared.adapters.kafka_bus import KafkaBus
 
         async def kafka_client(name: str) -> Bus:
-            gather_ms = max(settings.gather_ms, KAFKA_GATHER_MS.get(service_of(name), 0))
+            service = service_of(name)
+            gather_ms = max(settings.gather_ms, KAFKA_GATHER_MS.get(service, 0))
             own = msgspec.structs.replace(settings, gather_ms=gather_ms)
-            bus = KafkaBus(own, partitions, client_id=f"muster-{name.replace('/', '-')}")
+            rest_ms = KAFKA_REST_MS.get(service, {})
+            bus = KafkaBus(own, partitions, f"muster-{name.replace('/', '-')}", rest_ms)
             await bus.start()
             return bus
 

@@ -38,6 +38,16 @@ KAFKA_GATHER_MS = {"permit": 40, "preemption": 40}
 is as the settings say.
 """
 
+KAFKA_REST_MS: dict[str, dict[str, int]] = {
+    "queueing": {"binding": 40},
+    "placement": {"binding": 40},
+    "binding": {"queueing": 40},
+}
+"""By service and source: how long a journal is left alone after it brought something. No pod on its
+way waits for what these say (what became of a bind, what a pod is to be told), and each fetch
+costs both sides as much as a turn.
+"""
+
 BEHIND = {"queueing": 3, "placement": 6, "permit": 9, "preemption": 9, "binding": 9}
 """Turns of the loop: an append is read two turns later, so a pod goes through all services of a
 process in one round, before the commit that they share.

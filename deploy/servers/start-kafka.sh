@@ -42,6 +42,9 @@ group.initial.rebalance.delay.ms=0
 # A killed broker must be forgotten before it may register again: seconds, not the default nine.
 broker.session.timeout.ms=2000
 broker.heartbeat.interval.ms=500
+# Two cores, which those share that are tested and measured beside this broker.
+num.network.threads=1
+num.io.threads=2
 EOF
 if [ "$#" -gt 3 ]; then
   # Of a setting that is given twice the last counts.

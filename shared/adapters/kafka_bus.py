@@ -6,6 +6,7 @@ Kafka cannot refuse a record at a stale position; the offset it returns tells, a
 
 import asyncio
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -26,16 +27,22 @@ from shared.ports.bus import (
 
 
 class KafkaBus:
-    """One client. `start` first; `partitions` are the services whose topics must be there."""
+    """One client. `start` first; `partitions` are the services whose topics must be there,
+    `rest_ms` is how long the journals of a service rest after each news: what follows may wait.
+    """
 
     def __init__(
-        self, settings: KafkaSettings, partitions: Mapping[str, int], client_id: str = "muster"
+        self,
+        settings: KafkaSettings,
+        partitions: Mapping[str, int],
+        client_id: str = "muster",
+        rest_ms: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self._settings = settings
         self._partitions = dict(partitions)
         self._client_id = client_id
         self._watches = Watches()
-        self._reader = KafkaReader(settings, client_id, self._watches, self.bounds)
+        self._reader = KafkaReader(settings, client_id, self._watches, self.bounds, rest_ms)
         # One per journal: throwing one away must not disturb the others' appends.
         self._producers: dict[JournalName, Any] = {}
         self._producer_lock = asyncio.Lock()
@@ -97,7 +104,9 @@ class KafkaBus:
     ) -> Callable[[], None]:
         """See Bus.watch."""
         feed = self._reader.feed(journal, start)
-        return self._watches.add(journal, start, notify, feed.next)
+        cancel = self._watches.add(journal, start, notify, feed.next)
+        self._reader.regulate(feed)
+        return cancel
 
     async def cut(self, journal: JournalName, below: int) -> None:
         """See Bus.cut. Another client may still return records that it had fetched before."""

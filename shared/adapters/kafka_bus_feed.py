@@ -14,7 +14,9 @@ class Feed:
     def __init__(self, journal: JournalName, start: int) -> None:
         self.journal = journal
         self.lock = asyncio.Lock()  # one reader at a time may move the window
-        self.paused = False
+        self.unread = 0  # answers of the broker since somebody last read
+        self.rests = False
+        self.paused = False  # as the consumer was told
         # Whether the window once reached the journal's end since it was moved: from then on an
         # empty window means that nothing has arrived, not that nobody has asked yet.
         self.caught_up = False

@@ -7,7 +7,7 @@ old one fails or falls silent (known to happen after a broker's restart).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
@@ -34,12 +34,20 @@ Bounds = Callable[[JournalName], Awaitable[tuple[int, int]]]
 
 
 class KafkaReader:
-    """The feeds of one client. `bounds` asks the broker where a journal begins and ends."""
+    """The feeds of one client. `bounds` asks the broker where a journal begins and ends;
+    `rest_ms` is how long the journals of a service are left alone after they brought something.
+    """
 
     def __init__(
-        self, settings: KafkaSettings, client_id: str, watches: Watches, bounds: Bounds
+        self,
+        settings: KafkaSettings,
+        client_id: str,
+        watches: Watches,
+        bounds: Bounds,
+        rest_ms: Mapping[str, int],
     ) -> None:
         self._settings = settings
+        self._rest_ms = rest_ms
         self._client_id = client_id
         self._watches = watches
         self._bounds = bounds
@@ -66,6 +74,7 @@ class KafkaReader:
     ) -> list[tuple[int, bytes]]:
         """See Bus.read."""
         feed = self.feed(journal, start)
+        feed.unread = 0
         if not self._ready(feed, start):
             async with feed.lock:
                 # Bounded by two answers of the broker: the bounds, then the records themselves.
@@ -107,6 +116,8 @@ class KafkaReader:
             if start != feed.next:
                 self._move(feed, start)
             while feed.next <= start and feed.error is None:
+                feed.unread = 0
+                self.regulate(feed)
                 await feed.arrived()
         return True
 
@@ -116,21 +127,39 @@ class KafkaReader:
         partition = self._partition(feed.journal)
         if self._consumer is not None:
             self._consumer.seek(partition, start)
-            self._resume(feed)
+        self.regulate(feed)
         if forward:
             # What was skipped exists, and a watch may have waited for it.
             self._watches.wake(feed.journal, start)
 
     def _leave_behind(self, feed: Feed, below: int) -> None:
         feed.leave_behind(below)
-        if feed.paused and feed.size_bytes <= FEED_BYTES_MAX // 2:
-            self._resume(feed)
+        self.regulate(feed)
 
-    def _resume(self, feed: Feed) -> None:
-        if feed.paused:
-            feed.paused = False
-            if self._consumer is not None:
-                self._consumer.resume(self._partition(feed.journal))
+    def regulate(self, feed: Feed) -> None:
+        """Ask the broker for a journal, or do not: while its feed is full or rests, or when nobody
+        watches it and its reader is an answer behind (a journal's writer reads it only to begin).
+        """
+        full = feed.size_bytes > (FEED_BYTES_MAX // 2 if feed.paused else FEED_BYTES_MAX)
+        idle = feed.unread > 1 and not self._watches.has(feed.journal)
+        paused = full or idle or feed.rests
+        if paused == feed.paused:
+            return
+        feed.paused = paused
+        if self._consumer is not None:
+            change = self._consumer.pause if paused else self._consumer.resume
+            change(self._partition(feed.journal))
+
+    def _rest(self, feed: Feed) -> None:
+        """Leave the journal alone for a while: what comes meanwhile comes together."""
+        rest_ms = self._rest_ms.get(split_journal(feed.journal)[0], 0)
+        if rest_ms and not feed.rests:
+            feed.rests = True
+            asyncio.get_running_loop().call_later(rest_ms / 1_000, self._rested, feed)
+
+    def _rested(self, feed: Feed) -> None:
+        feed.rests = False
+        self.regulate(feed)
 
     def _partition(self, journal: JournalName) -> TopicPartition:
         service, partition = split_journal(journal)
@@ -218,9 +247,10 @@ class KafkaReader:
                 )
                 break
             feed.add(record.value)
-        if feed.size_bytes > FEED_BYTES_MAX and not feed.paused:
-            feed.paused = True
-            self._consumer.pause(partition)
+        feed.unread += 1
+        self._rest(feed)
+        self.regulate(feed)
+        if feed.size_bytes > FEED_BYTES_MAX:
             # A watch further on would never hear of more: let it come and move the window.
             self._watches.wake_all(feed.journal)
         feed.announce()

@@ -173,6 +173,41 @@ async def test_replication_that_the_cluster_cannot_give_is_named(broker: KafkaBr
         await ensure_topics(settings, {"ingest": 1})
 
 
+async def test_a_writer_is_not_sent_what_it_wrote_until_it_reads(store: KafkaStore):
+    client = await store.client()
+    await client.append(JOURNAL, 0, b"0")
+    assert await client.read(JOURNAL, 0) == [(0, b"0")]
+    for position in range(1, 30):
+        await client.append(JOURNAL, position, b"%d" % position)
+    feed = client._reader.feed(JOURNAL, 0)
+    await asyncio.sleep(0.5)  # time for what must not come
+    assert feed.next < 10
+    position = 1
+    while batch := await client.read(JOURNAL, position):
+        assert [payload for _, payload in batch] == [b"%d" % at for at, _ in batch]
+        position = batch[-1][0] + 1
+    assert position == 30
+
+
+async def test_a_journal_that_rests_brings_everything(store: KafkaStore):
+    writer = await store.client()
+    reader = KafkaBus(store.settings, {"ingest": 1}, rest_ms={"ingest": 50})
+    await reader.start()
+    told = asyncio.Event()
+    reader.watch(JOURNAL, 0, told.set)
+    position = 0
+    for end in range(1, 20):
+        await writer.append(JOURNAL, end - 1, b"%d" % end)
+        while position < end:
+            async with asyncio.timeout(5):
+                await told.wait()
+            told.clear()
+            for at, payload in await reader.read(JOURNAL, position):
+                assert (at, payload) == (position, b"%d" % (position + 1))
+                position += 1
+    await reader.close()
+
+
 async def test_a_reader_that_stands_still_holds_the_memory_bounded(store: KafkaStore):
     writer, reader = await store.client(), await store.client()
     told = asyncio.Event()

@@ -9,7 +9,7 @@ from aiokafka.errors import OffsetOutOfRangeError
 
 from shared.adapters.bus_watches import Watches
 from shared.adapters.kafka_bus_feed import Feed
-from shared.adapters.kafka_bus_reader import KafkaReader
+from shared.adapters.kafka_bus_reader import FEED_BYTES_MAX, KafkaReader
 from shared.adapters.kafka_bus_settings import KafkaSettings
 from shared.ports.bus import BusCorrupt, JournalName, journal_name
 
@@ -21,10 +21,31 @@ async def bounds(journal: JournalName) -> tuple[int, int]:
     return 2, 6
 
 
-def reader_at(start: int) -> tuple[KafkaReader, Feed]:
-    reader = KafkaReader(KafkaSettings(bootstrap="nowhere:1"), "test", Watches(), bounds)
+class Consumer:
+    """What a consumer is told about one partition."""
+
+    def __init__(self):
+        self.said: list[str] = []
+
+    def pause(self, partition: TopicPartition):
+        assert partition == PARTITION
+        self.said.append("pause")
+
+    def resume(self, partition: TopicPartition):
+        assert partition == PARTITION
+        self.said.append("resume")
+
+
+def reader_at(start: int, rest_ms: int = 0) -> tuple[KafkaReader, Feed]:
+    settings = KafkaSettings(bootstrap="nowhere:1")
+    reader = KafkaReader(settings, "test", Watches(), bounds, {"ingest": rest_ms})
     feed = reader._feeds[PARTITION] = Feed(JOURNAL, start)
     return reader, feed
+
+
+def consumed_by(reader: KafkaReader) -> list[str]:
+    consumer = reader._consumer = Consumer()
+    return consumer.said
 
 
 def records(*offsets: int):
@@ -66,3 +87,62 @@ async def test_a_window_past_the_end_that_was_there_before_is_a_loss():
     await reader._out_of_range(OffsetOutOfRangeError({PARTITION: 9}))
     with pytest.raises(BusCorrupt, match="journal ingest/0: ends at 6, but went up to 9 before"):
         await reader.read(JOURNAL, 9, 1 << 20)
+
+
+async def test_a_journal_that_nobody_watches_is_asked_for_one_answer_ahead_of_its_reader():
+    reader, feed = reader_at(0)
+    said = consumed_by(reader)
+    reader._take_in(PARTITION, records(0))
+    assert said == []
+    reader._take_in(PARTITION, records(1))
+    assert said == ["pause"]
+    assert await reader.read(JOURNAL, 0, 1 << 20) == [(0, b"0"), (1, b"1")]
+    assert said == ["pause", "resume"]
+    reader._watches.add(JOURNAL, 2, lambda: None, end=2)
+    for at in range(2, 6):
+        reader._take_in(PARTITION, records(at))
+    assert said == ["pause", "resume"]
+    assert feed.next == 6
+
+
+async def test_a_journal_rests_after_it_brought_something():
+    reader, feed = reader_at(0, rest_ms=5)
+    said = consumed_by(reader)
+    reader._watches.add(JOURNAL, 0, lambda: None, end=0)
+    reader._take_in(PARTITION, records(0))
+    assert said == ["pause"]
+    await asyncio.sleep(0.02)
+    assert said == ["pause", "resume"]
+    reader._take_in(PARTITION, records(1))
+    reader._watches.clear()
+    feed.unread = 2  # meanwhile nobody reads it any more
+    await asyncio.sleep(0.02)
+    assert said == ["pause", "resume", "pause"]
+
+
+@pytest.mark.parametrize("rest_ms", [0, 5])
+async def test_a_full_feed_lets_its_watches_look(rest_ms: int):
+    reader, feed = reader_at(0, rest_ms)
+    said, calls = consumed_by(reader), []
+    reader._watches.add(JOURNAL, 9, lambda: calls.append(1), end=0)
+    feed.size_bytes = FEED_BYTES_MAX
+    reader._take_in(PARTITION, records(0))
+    await asyncio.sleep(0.02)
+    assert calls == [1]
+    assert said == ["pause"]
+    feed.size_bytes = 1
+    reader._leave_behind(feed, 1)
+    assert said == ["pause", "resume"]
+
+
+async def test_who_reads_on_from_where_an_unread_journal_stands_is_brought_more():
+    reader, _feed = reader_at(3)
+    said = consumed_by(reader)
+    reader._take_in(PARTITION, records(3))
+    reader._take_in(PARTITION, records(4))
+    assert said == ["pause"]
+    reading = asyncio.create_task(reader.read(JOURNAL, 5, 1 << 20))
+    await asyncio.sleep(0.01)
+    assert said == ["pause", "resume"]
+    reader._take_in(PARTITION, records(5))
+    assert await reading == [(5, b"5")]
