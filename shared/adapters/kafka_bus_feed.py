@@ -15,8 +15,9 @@ class Feed:
         self.journal = journal
         self.lock = asyncio.Lock()  # one reader at a time may move the window
         self.unread = 0  # answers of the broker since somebody last read
+        self.full = False
         self.rests = False
-        self.paused = False  # as the consumer was told
+        self.paused = False  # as the consumer was told: for one of these reasons
         # Whether the window once reached the journal's end since it was moved: from then on an
         # empty window means that nothing has arrived, not that nobody has asked yet.
         self.caught_up = False

@@ -140,9 +140,9 @@ class KafkaReader:
         """Ask the broker for a journal, or do not: while its feed is full or rests, or when nobody
         watches it and its reader is an answer behind (a journal's writer reads it only to begin).
         """
-        full = feed.size_bytes > (FEED_BYTES_MAX // 2 if feed.paused else FEED_BYTES_MAX)
+        feed.full = feed.size_bytes > (FEED_BYTES_MAX // 2 if feed.full else FEED_BYTES_MAX)
         idle = feed.unread > 1 and not self._watches.has(feed.journal)
-        paused = full or idle or feed.rests
+        paused = feed.full or idle or feed.rests
         if paused == feed.paused:
             return
         feed.paused = paused
@@ -250,7 +250,7 @@ class KafkaReader:
         feed.unread += 1
         self._rest(feed)
         self.regulate(feed)
-        if feed.size_bytes > FEED_BYTES_MAX:
+        if feed.full:
             # A watch further on would never hear of more: let it come and move the window.
             self._watches.wake_all(feed.journal)
         feed.announce()

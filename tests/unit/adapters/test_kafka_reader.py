@@ -146,3 +146,13 @@ async def test_who_reads_on_from_where_an_unread_journal_stands_is_brought_more(
     assert said == ["pause", "resume"]
     reader._take_in(PARTITION, records(5))
     assert await reading == [(5, b"5")]
+
+
+async def test_a_feed_that_is_not_full_goes_on_after_its_rest():
+    reader, feed = reader_at(0, rest_ms=5)
+    said = consumed_by(reader)
+    reader._watches.add(JOURNAL, 9, lambda: None, end=0)  # reads nothing before it gets there
+    feed.size_bytes = FEED_BYTES_MAX - 10
+    reader._take_in(PARTITION, records(0))
+    await asyncio.sleep(0.02)
+    assert said == ["pause", "resume"]
