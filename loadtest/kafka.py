@@ -28,9 +28,9 @@ from shared.model.columns import size
 from shared.model.ids import BINDING
 from shared.ports.bus import Bus, JournalName
 from shared.testing.kafka_server import KafkaBroker, KafkaServer, new_broker
+from shared.testing.server_process import cpu_seconds
 
 LOOK_S = 0.1
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -139,12 +139,7 @@ def _cpu_s(mesh: ProcessMesh, broker: KafkaBroker) -> dict[str, float]:
     pids |= {"cluster": mesh.cluster.pid, "this": os.getpid()}
     if isinstance(broker, KafkaServer):
         pids["broker"] = broker.pid
-    return {name: _used_s(pid) for name, pid in pids.items()}
-
-
-def _used_s(pid: int) -> float:
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / TICKS_PER_S
+    return {name: cpu_seconds(pid) for name, pid in pids.items()}
 
 
 def profiled(folder: Path) -> dict[str, Sequence[str]]:

@@ -43,9 +43,8 @@ KAFKA_REST_MS: dict[str, dict[str, int]] = {
     "placement": {"binding": 40},
     "binding": {"queueing": 40},
 }
-"""By service and source: how long a journal is left alone after it brought something. No pod on its
-way waits for what these say (what became of a bind, what a pod is to be told), and each fetch
-costs both sides as much as a turn.
+"""By service and source: how long a journal is left alone after it brought something. Only a pod
+whose bind failed waits for what these say (what became of a bind, what a pod is to be told).
 """
 
 BEHIND = {"queueing": 3, "placement": 6, "permit": 9, "preemption": 9, "binding": 9}

@@ -64,6 +64,14 @@ def watch_over(pid: int) -> subprocess.Popen[bytes]:
     )
 
 
+def cpu_seconds(pid: int) -> float:
+    """CPU time that a process has used so far, user and system, to the nanosecond: /proc counts in
+    ticks of 10 ms, which a short measurement may not see at all.
+    """
+    # What clock_getcpuclockid(3) makes of a pid on Linux: 2 = the time its threads ran.
+    return time.clock_gettime(~pid << 3 | 2)
+
+
 class ServerProcess:
     """A server's process, its log, and a watchdog that ends it with this process."""
 
@@ -142,11 +150,8 @@ class ServerProcess:
         os.kill(self.pid, signal.SIGCONT)
 
     def cpu_seconds(self) -> float:
-        """CPU time that the running process has used so far, user and system, to the nanosecond:
-        /proc counts in ticks of 10 ms, which a short measurement may not see at all.
-        """
-        # What clock_getcpuclockid(3) makes of a pid on Linux: 2 = the time its threads ran.
-        return time.clock_gettime(~self.pid << 3 | 2)
+        """CPU time that the running process has used so far."""
+        return cpu_seconds(self.pid)
 
     def _end(self, how: signal.Signals) -> None:
         process, self._process = self._process, None
