@@ -36,7 +36,7 @@ WORLD ?= examples/manifests
 T ?= tests
 PYTEST_WORKERS ?= 2
 
-.PHONY: help run test check lint tidy format bench bench-cluster schemas venv servers cluster lock clean
+.PHONY: help run test check parity lint tidy format bench bench-cluster schemas venv servers cluster lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -48,6 +48,9 @@ test: $(DEV_STAMP) ## Run the tests, two workers (T=path, ARGS=..., PYTEST_WORKE
 	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(T) $(ARGS)
 
 check: lint test ## Format, lint, types, import contracts, then all tests (tidy tests among them)
+
+parity: $(DEV_STAMP) ## Compare 10,000 cases with kube-scheduler's own code (ARGS="--cases N --seed S")
+	@$(BIN)/python -m tests.parity $(ARGS)
 
 lint: $(DEV_STAMP) ## Everything of `check` except the tests
 	@$(BIN)/ruff format --check --quiet $(SOURCES) || \

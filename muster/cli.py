@@ -250,6 +250,24 @@ def why(
 
 
 @app.command()
+def score(
+    case: Annotated[
+        Path,
+        typer.Argument(metavar="CASE.json", help='{"objects": [nodes, pods...], "pods": [...]}.'),
+    ],
+    output: Output = "text",
+) -> None:
+    """Say how each node would fare for a pod: its score by plugin, or who refuses it and why.
+
+    With "preempt": true in the case also whom preemption would end for a pod that fits nowhere.
+    """
+    from muster.commands.score import print_scores
+
+    _one_of("--output", output, OUTPUTS)
+    print_scores(case, output)
+
+
+@app.command()
 def reset(
     bus: Annotated[str, typer.Option(metavar="ADDRESS", help="As for muster serve.")],
     reason: Annotated[str, typer.Option(help="Why; it is kept in the journals.")],

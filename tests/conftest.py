@@ -1,7 +1,8 @@
 """Settings and fixtures for every kind of test; holds no builders and no domain words."""
 
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     # Test workers end with a summary as well, which nobody sees.
     if not hasattr(terminalreporter.config, "workerinput"):
         coverage_files.report(terminalreporter.write_line)
+
+
+@pytest.fixture(autouse=True)
+def _log_level_as_it_was() -> Iterator[None]:
+    """`muster simulate` silences the product's log lines for its process: not for other tests."""
+    ours = logging.getLogger("muster")
+    level = ours.level
+    yield
+    ours.setLevel(level)
 
 
 @pytest.fixture(scope="session")

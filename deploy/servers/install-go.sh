@@ -2,12 +2,14 @@
 # Builds one set of servers from Go modules into .servers/NAME (MUSTER_SERVERS names another
 # folder), unless that has been done with the same versions. Usage: install-go.sh NAME, where
 # NAME is a folder beside this script. Its go.mod names what to build (the `tool` lines) and which
-# versions; its go.sum holds the checksums.
+# versions; its go.sum holds the checksums. The names parity and parity-cover build the program in
+# tests/parity/oracle instead: the second one counts which statements of the plugins have run.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 name="$1"
 module="$here/$name"
+case "$name" in parity*) module="$here/../../tests/parity/oracle" ;; esac
 servers="${MUSTER_SERVERS:-$here/../../.servers}"
 target="$servers/$name"
 
@@ -15,6 +17,19 @@ go_needed="$(sed -n 's/^go //p' "$module/go.mod")"
 mapfile -t packages < <(
   sed -n -e 's/^tool \([^(]*\)$/\1/p' -e '/^tool (/,/^)/s/^\t//p' "$module/go.mod"
 )
+sources=()
+flags=()
+case "$name" in
+parity*)
+  packages=(muster/parity/oracle)
+  sources=("$module"/*.go)
+  ;;
+esac
+if [ "$name" = parity-cover ]; then
+  # Without its own package among them the program would write nothing at its end.
+  plugins=k8s.io/kubernetes/pkg/scheduler/framework/plugins
+  flags=(-cover "-coverpkg=muster/parity/oracle,$plugins/...,${plugins%plugins}preemption")
+fi
 ldflags="-s -w"
 if [ "$name" = kubernetes ]; then
   # A release build says its version; a server that does not is refused by some clients.
@@ -28,8 +43,8 @@ fi
 
 # What the stamp holds decides whether a build is still the right one.
 stamp() {
-  echo "flags $ldflags"
-  cat "$module/go.mod" "$module/go.sum"
+  echo "flags $ldflags${flags[*]:+ ${flags[*]}}"
+  cat "$module/go.mod" "$module/go.sum" "${sources[@]}"
 }
 if [ -f "$target/installed" ] && cmp -s <(stamp) "$target/installed"; then
   echo "$name is installed in .servers/$name (or MUSTER_SERVERS)"
@@ -65,7 +80,7 @@ for package in "${packages[@]}"; do
   [ "$name" = etcd ] && program=etcd
   one_s=$SECONDS
   if ! nice -n 5 go build -p 2 -trimpath -buildvcs=false -ldflags "$ldflags" \
-    -o "$scratch/$program" "$package" 2> >(grep -v '^go: downloading ' >&2); then
+    "${flags[@]}" -o "$scratch/$program" "$package" 2> >(grep -v '^go: downloading ' >&2); then
     echo "$name: $program did not build; check the network and 'go env GOPROXY'" >&2
     exit 1
   fi

@@ -52,7 +52,7 @@ def lines_of(answer: Answer, now_ms: int) -> list[str]:
         lines.append(f"  gang {answer.gang}")
     if answer.message:
         lines.append(f"  {answer.message}")
-    lines += [f"  {nodes:>7,} nodes: {reason}" for reason, nodes in answer.reasons]
+    lines += [f"  {nodes:>7,} nodes: {text}" for text, nodes in answer.reasons if nodes]
     if answer.detail and (not answer.message or answer.message not in answer.detail):
         lines.append(f"  {answer.detail}")
     lines += [_node_line(one) for one in answer.nodes]

@@ -10,6 +10,7 @@ import numpy as np
 from shared.framework.layout import I32, Mask
 
 ABSENT = -1
+DIGITS_MAX = 63  # of a label's value
 
 
 class LabelColumn:
@@ -49,7 +50,7 @@ class LabelColumn:
 def integer(text: str) -> int | None:
     """The value as Go's strconv.ParseInt(text, 10, 64) reads it, None where that fails."""
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > DIGITS_MAX:
         return None
     value = int(text)
     return value if -(2**63) <= value < 2**63 else None

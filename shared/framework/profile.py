@@ -14,9 +14,10 @@ from shared.plugins.node_resources_fit import LeastAllocated, NodeResourcesFit
 from shared.plugins.node_unschedulable import NodeUnschedulable
 from shared.plugins.taint_toleration import TaintToleration
 
+NAMED_NODES = NamedNodes()
 # Filters in order: these, then PORTS, then FIT, then GPU_MODEL and GPU_DEVICES.
 BEFORE_PORTS: tuple[StaticFilter, ...] = (
-    NamedNodes(),
+    NAMED_NODES,
     NodeUnschedulable(),
     TaintToleration(),
     NodeAffinity(),

@@ -14,6 +14,7 @@ from shared.framework.profile import (
     GPU_DEVICES,
     GPU_MODEL,
     LOCAL_SCORES,
+    NAMED_NODES,
     PORTS,
     STATIC_SCORES,
 )
@@ -24,7 +25,7 @@ from shared.framework.table import NodeTable
 
 
 class PluginScore(NamedTuple):
-    """One plugin's part in a node's total: normalised * weight."""
+    """One plugin's part in a node's total: normalised * weight; who skips a pod has none."""
 
     plugin: str
     raw: int
@@ -44,9 +45,19 @@ class NodeReport(NamedTuple):
     total: int
 
 
+def pre_filter(sig: Signature) -> tuple[str, str] | None:
+    """Plugin and message of a PreFilter that rejects the pod on every node; None = it passes."""
+    message = NAMED_NODES.rejects(sig.spec)
+    return None if message is None else (NAMED_NODES.name, message)
+
+
 def _refusals(table: NodeTable, sig: Signature, cols: F64) -> Iterator[tuple[str, list[Refusal]]]:
-    """Each filter plugin in order with its refusals over all nodes."""
+    """Each filter plugin in order with its refusals over all nodes, PreFilter's first."""
     never = np.zeros(table.size, np.bool_)
+    rejected = pre_filter(sig)
+    if rejected is not None:
+        plugin_name, message = rejected
+        yield plugin_name, [Refusal(message, np.logical_not(never), never)]
 
     def static(plugin: StaticFilter) -> tuple[str, list[Refusal]]:
         mask = plugin.refuses(table, sig.spec)
@@ -56,9 +67,12 @@ def _refusals(table: NodeTable, sig: Signature, cols: F64) -> Iterator[tuple[str
         yield static(plugin)
     ports = PORTS.refuses(table, sig.ports)
     yield PORTS.name, [] if ports is None else [Refusal(PORTS.message, ports, ports)]
-    yield FIT.name, FIT.refusals(table, sig, cols)
+    amounts, devices = FIT.refusals(table, sig, cols), GPU_DEVICES.refusals(table, sig, cols)
+    if sig.whole_devices:
+        amounts, devices = [*amounts, *devices], []
+    yield FIT.name, amounts
     yield static(GPU_MODEL)
-    yield GPU_DEVICES.name, GPU_DEVICES.refusals(table, sig, cols)
+    yield GPU_DEVICES.name, devices
 
 
 def _first_refusals(
@@ -93,7 +107,12 @@ def with_held(table: NodeTable, held: Held | None) -> NodeTable:
 
 
 def reasons(table: NodeTable, sig: Signature, held: Held | None = None) -> Reasons:
-    """(message, nodes) over all nodes, first refusing plugin per node."""
+    """(message, nodes) over all nodes, first refusing plugin per node; a message of PreFilter is
+    about the pod, and its count is 0.
+    """
+    rejected = pre_filter(sig)
+    if rejected is not None:
+        return Reasons(((rejected[1], 0),), 0)
     counts: dict[str, int] = {}
     resolvable_count = 0
     for _, refusals, first, resolvable in _first_refusals(with_held(table, held), sig):
@@ -124,7 +143,7 @@ def explain(table: NodeTable, sig: Signature, held: Held | None = None) -> list[
     refused: dict[int, NodeReport] = {}
     for name, refusals, first, resolvable in _first_refusals(with_held(table, held), sig):
         for row in np.flatnonzero(first).tolist():
-            texts = tuple(sorted(r.message for r in refusals if r.refused[row]))
+            texts = tuple(r.message for r in refusals if r.refused[row])
             refused[row] = NodeReport(
                 int(table.ids[row]),
                 table.nodes[row].name,
@@ -155,14 +174,16 @@ def _scored(
     group = 0 if static.class_of is None else int(static.class_of[row])
     scores = [
         PluginScore(plugin.name, raw, score, plugin.weight)
-        for plugin, raw, score in zip(
-            STATIC_SCORES, static.raws[group], normalised[group], strict=True
+        for plugin, raw, score, applies in zip(
+            STATIC_SCORES, static.raws[group], normalised[group], static.applying, strict=True
         )
+        if applies
     ]
     values = OneNode(table, row).values
     for local in LOCAL_SCORES:
-        score = local.score(sig, values) if local.applies(sig) else 0
-        scores.append(PluginScore(local.name, score, score, 1))
+        if local.applies(sig):
+            score = local.score(sig, values)
+            scores.append(PluginScore(local.name, score, score, 1))
     total = sum(score.normalised * score.weight for score in scores)
     node = table.nodes[row]
     return NodeReport(int(table.ids[row]), node.name, "", (), False, tuple(scores), total)

@@ -157,8 +157,8 @@ class BatchNode:
     def take(self) -> int:
         """Put a pod on the node (its devices were `mask`); the local score of the next one."""
         sig, values = self._sig, self._values
-        values[ROOM] -= sig.room_cpu
-        values[ROOM + 1] -= sig.room_memory
+        values[ROOM] -= sig.taken_cpu
+        values[ROOM + 1] -= sig.taken_memory
         values[USED] += sig.cpu
         values[USED + 1] += sig.memory
         self.left -= 1

@@ -40,7 +40,8 @@ class Signature:
     __slots__ = (
         *("amount_checks", "asked", "best_effort", "checks", "cpu", "delta", "filter_delta"),
         *("gpu_count", "gpu_milli", "linear", "memory", "ports", "requests", "room", "room_cpu"),
-        *("room_memory", "score_delta", "sig_id", "spec", "whole_devices"),
+        *("room_memory", "score_delta", "sig_id", "spec", "taken_cpu", "taken_memory"),
+        "whole_devices",
         *("_floors",),
     )
 
@@ -49,12 +50,19 @@ class Signature:
         self.spec = spec
         self.ports = spec.host_ports
         self.filter_delta = self._requests(table)
-        # What a pod takes of ROOM.
-        self.room_cpu = room_cpu = PERCENT * _amount(spec.nonzero_cpu_milli, SCORED_MAX)
-        self.room_memory = room_memory = PERCENT * _amount(spec.nonzero_memory_bytes, SCORED_MAX)
+        # What a pod takes of ROOM once it is there, and while it is scored.
+        taken_cpu = PERCENT * _amount(spec.nonzero_cpu_milli, SCORED_MAX)
+        taken_memory = PERCENT * _amount(spec.nonzero_memory_bytes, SCORED_MAX)
+        self.taken_cpu = self.room_cpu = taken_cpu
+        self.taken_memory = self.room_memory = taken_memory
+        if spec.asked is not None:
+            asked_cpu_milli, asked_memory_bytes = spec.asked
+            self.room_cpu = PERCENT * _amount(asked_cpu_milli, SCORED_MAX)
+            self.room_memory = PERCENT * _amount(asked_memory_bytes, SCORED_MAX)
         cpu, memory = self.cpu, self.memory
         # Column vectors, shape (2, 1): cpu over memory.
-        self.requests, self.room = np.array([cpu, memory, room_cpu, room_memory]).reshape(2, 2, 1)
+        columns = [cpu, memory, self.room_cpu, self.room_memory]
+        self.requests, self.room = np.array(columns).reshape(2, 2, 1)
         self.best_effort = cpu == 0.0 and memory == 0.0
         self.gpu_milli, self.gpu_count = (0, 0) if spec.gpu is None else _gpu(spec.gpu)
         self.whole_devices = self.gpu_milli >= DEVICE_MILLI  # empty devices, not a share of one
@@ -66,8 +74,8 @@ class Signature:
         self.asked = False  # whether a kernel met it before; a hint for its cache, not state
         self._floors: tuple[slice, F64] | None = None
         self.score_delta = (
-            (ROOM, -room_cpu),
-            (ROOM + 1, -room_memory),
+            (ROOM, -taken_cpu),
+            (ROOM + 1, -taken_memory),
             (USED, cpu),
             (USED + 1, memory),
         )
@@ -103,7 +111,8 @@ class Signature:
 
 
 def _gpu(gpu: GpuRequest) -> tuple[int, int]:
-    assert 1 <= gpu.count <= DEVICES_MAX, f"{gpu}"
+    assert gpu.count >= 1, f"{gpu}"
     assert 1 <= gpu.milli <= DEVICE_MILLI, f"{gpu}"
     assert gpu.count == 1 or gpu.milli == DEVICE_MILLI, f"several shares in {gpu}"
-    return gpu.milli, gpu.count
+    # More than any node has is one more than that: people may ask for whatever they like.
+    return gpu.milli, min(gpu.count, DEVICES_MAX + 1)

@@ -11,6 +11,8 @@ from msgspec import Struct
 CPU = "cpu"
 MEMORY = "memory"
 PODS = "pods"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+GPU = "nvidia.com/gpu"
 
 DEFAULT_CPU_MILLI = 100
 DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
@@ -84,13 +86,15 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The scheduling-relevant part of a pod: equal specs are interchangeable.
 
     `requests` are the pod's effective requests, sorted by resource name; `nonzero_*` are the same
-    with kube-scheduler's defaults for containers that ask for nothing (scoring only).
+    with kube-scheduler's defaults for containers that ask for nothing (scoring only). `asked` are
+    those of cpu and memory that the pod itself is scored with, where they are others.
     """
 
     priority: int = 0
     requests: tuple[tuple[str, int], ...] = ()
     nonzero_cpu_milli: int = DEFAULT_CPU_MILLI
     nonzero_memory_bytes: int = DEFAULT_MEMORY_BYTES
+    asked: tuple[int, int] | None = None
     node_selector: tuple[tuple[str, str], ...] = ()
     affinity_required: tuple[SelectorTerm, ...] = ()
     affinity_preferred: tuple[PreferredTerm, ...] = ()

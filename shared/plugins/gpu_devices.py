@@ -6,7 +6,7 @@ import numpy as np
 
 from shared.framework.layout import DEVICE_MILLI, F64, GPU_EMPTY, GPU_LARGEST, Mask
 from shared.framework.plugin import Check, Refusal
-from shared.model.objects import PodSpec
+from shared.model.objects import GPU, GpuRequest, PodSpec
 
 if TYPE_CHECKING:
     from shared.framework.signature import Signature
@@ -27,10 +27,15 @@ class GpuModel:
 
 
 class GpuDevices:
-    """Column filter: a share needs one device with as much free, k devices need k empty ones."""
+    """Column filter: a share needs one device with as much free, k devices need k empty ones. Whole
+    devices are a resource like others to kube-scheduler, whose words are used for them.
+    """
 
     name = "GpuDevices"
-    message = "Insufficient gpu"
+
+    def message(self, gpu: GpuRequest) -> str:
+        """Why a node lacks the devices."""
+        return f"Insufficient {GPU if gpu.milli >= DEVICE_MILLI else 'gpu'}"
 
     def checks(self, table: "NodeTable", spec: PodSpec) -> list[Check]:
         """The device with most free, or the number of empty devices."""
@@ -43,10 +48,9 @@ class GpuDevices:
 
     def refusals(self, table: "NodeTable", sig: "Signature", cols: F64) -> list[Refusal]:
         """Nodes without the devices now; resolvable where the node has enough devices."""
-        found = []
-        for column, amount in self.checks(table, sig.spec):
-            refused = cols[column] < amount
-            found.append(
-                Refusal(self.message, refused, refused & (table.gpu_count >= sig.gpu_count))
-            )
-        return found
+        if sig.spec.gpu is None:
+            return []
+        ((column, amount),) = self.checks(table, sig.spec)
+        refused = cols[column] < amount
+        resolvable = refused & (table.gpu_count >= sig.gpu_count)
+        return [Refusal(self.message(sig.spec.gpu), refused, resolvable)]

@@ -69,9 +69,18 @@ def narrows_to_names(spec: PodSpec) -> bool:
     out (which gives them another message).
     """
     return bool(spec.affinity_required) and all(
-        any(need.key == NAME_FIELD and need.operator == "In" for need in term.fields)
-        for term in spec.affinity_required
+        any(map(_is_named, term.fields)) for term in spec.affinity_required
     )
+
+
+def _names_of(term: SelectorTerm) -> frozenset[str]:
+    """The nodes that every In over the name allows, of a term that has one."""
+    named = [need.values for need in term.fields if _is_named(need)]
+    return frozenset(named[0]).intersection(*named[1:])
+
+
+def _is_named(need: Requirement) -> bool:
+    return need.key == NAME_FIELD and need.operator == "In"
 
 
 class NamedNodes:
@@ -79,6 +88,13 @@ class NamedNodes:
 
     name = "NodeAffinity"
     message = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+    conflict = "pod affinity terms conflict"
+
+    def rejects(self, spec: PodSpec) -> str | None:
+        """What is wrong with the pod whatever nodes there are: no name is in every In of a term."""
+        if not narrows_to_names(spec) or any(map(_names_of, spec.affinity_required)):
+            return None
+        return self.conflict
 
     def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
         """Nodes that no term names."""

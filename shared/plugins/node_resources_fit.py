@@ -10,13 +10,20 @@ import numpy as np
 
 from shared.framework.layout import ALLOC, F64, FREE, I16, PODS_INDEX, ROOM, Mask
 from shared.framework.plugin import Check, Refusal
-from shared.model.objects import PODS, PodSpec
+from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
 
 if TYPE_CHECKING:
     from shared.framework.signature import Signature
     from shared.framework.table import NodeTable
 
 ONE_SLOT: Check = (FREE + PODS_INDEX, 1.0)
+
+ORDER = (PODS, CPU, MEMORY, EPHEMERAL_STORAGE)
+
+
+def _rank(resource: str) -> tuple[int, str]:
+    """Extended resources come last; kube-scheduler's order of them changes, here it is by name."""
+    return (ORDER.index(resource) if resource in ORDER else len(ORDER)), resource
 
 
 class NodeResourcesFit:
@@ -37,7 +44,7 @@ class NodeResourcesFit:
         return found
 
     def refusals(self, table: "NodeTable", sig: "Signature", cols: F64) -> list[Refusal]:
-        """Every resource that does not suffice, for every node.
+        """Every resource that does not suffice, for every node, in kube-scheduler's order.
 
         A node whose allocatable is below the request stays refused whatever is removed, unless it
         is the pod count: kube-scheduler calls that one resolvable always.
@@ -45,7 +52,8 @@ class NodeResourcesFit:
         names = {index: name for name, index in table.resources.items()}
         hopeless = np.zeros(table.size, np.bool_)
         found: list[tuple[str, Mask]] = []
-        for column, amount in self.checks(table, sig.spec):
+        checks = sorted(self.checks(table, sig.spec), key=lambda one: _rank(names[one[0] - FREE]))
+        for column, amount in checks:
             index = column - FREE
             refused = cols[column] < amount
             if index == PODS_INDEX:

@@ -128,11 +128,15 @@ def _resource_refusal(spec: PodSpec, host: Host) -> tuple[set[str], bool]:
         if amount > 0 and amount > host.allocatable(name) - host.requested(name):
             messages.add(f"Insufficient {name}")
             resolvable = resolvable and amount <= host.allocatable(name)
+    whole = spec.gpu is not None and spec.gpu.milli == 1000
+    if spec.gpu is not None and whole and choose_devices(spec, host.device_free()) is None:
+        messages.add("Insufficient nvidia.com/gpu")
+        resolvable = resolvable and spec.gpu.count <= host.node.gpu_count
     if messages:
         return messages, resolvable
     if spec.gpu is not None and spec.gpu.models and host.node.gpu_model not in spec.gpu.models:
         return {"node(s) didn't match Pod's GPU model"}, False
-    if choose_devices(spec, host.device_free()) is None:
+    if not whole and choose_devices(spec, host.device_free()) is None:
         assert spec.gpu is not None
         return {"Insufficient gpu"}, spec.gpu.count <= host.node.gpu_count
     return set(), False
@@ -141,8 +145,8 @@ def _resource_refusal(spec: PodSpec, host: Host) -> tuple[set[str], bool]:
 def least_allocated(spec: PodSpec, host: Host) -> int:
     scores = []
     for name, own in (
-        ("cpu", spec.nonzero_cpu_milli),
-        ("memory", spec.nonzero_memory_bytes),
+        ("cpu", spec.asked[0] if spec.asked else spec.nonzero_cpu_milli),
+        ("memory", spec.asked[1] if spec.asked else spec.nonzero_memory_bytes),
     ):
         capacity = host.allocatable(name)
         if capacity == 0:

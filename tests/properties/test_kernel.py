@@ -111,6 +111,7 @@ def a_spec(random: Random) -> PodSpec:
         requests=tuple(sorted(requests.items())),
         nonzero_cpu_milli=cpu if "cpu" in requests else 100,
         nonzero_memory_bytes=memory if "memory" in requests else 200 * 1024 * 1024,
+        asked=(cpu + 150, memory // 2) if random.random() < 0.1 else None,
         node_selector=(("zone", "x"),) if random.random() < 0.1 else (),
         affinity_required=some(term, 0.15, 2),
         affinity_preferred=some(

@@ -57,17 +57,25 @@ def dry_run(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
     """This shard's best candidates for one preemptor, best first."""
     if event.sig not in state.specs:
         return CandidatesFound(state.shard, event.ask, event.pod, (), (), len(state.nodes))
-    run = _DryRun(state, event)
-    run.search()
-    best = sorted(run.found, key=lambda one: one[0])[:BEST]
+    found, reasons = candidates(state, event)
     return CandidatesFound(
         shard=state.shard,
         ask=event.ask,
         pod=event.pod,
-        candidates=tuple(candidate for _key, candidate in best),
-        reasons=tuple(sorted(run.reasons.items())),
+        candidates=tuple(found[:BEST]),
+        reasons=reasons,
         nodes=len(state.nodes),
     )
+
+
+def candidates(
+    state: PlacementState, event: DryRunAsked
+) -> tuple[list[Candidate], tuple[tuple[str, int], ...]]:
+    """All that were found, best first, and why the other nodes are none."""
+    run = _DryRun(state, event)
+    run.search()
+    found = [candidate for _key, candidate in sorted(run.found, key=lambda one: one[0])]
+    return found, tuple(sorted(run.reasons.items()))
 
 
 class _DryRun:
@@ -217,7 +225,8 @@ def _messages(state: PlacementState, scratch: OneNode, wanted: Signature) -> lis
     for column, amount in wanted.checks:
         if scratch.values[column] < amount:
             too_many = column == FREE + PODS_INDEX
-            text = f"Insufficient {names[column]}" if column in names else GPU_DEVICES.message
+            gpu = "" if wanted.spec.gpu is None else GPU_DEVICES.message(wanted.spec.gpu)
+            text = f"Insufficient {names[column]}" if column in names else gpu
             found.append("Too many pods" if too_many else text)
     return found or [PORTS.message]
 

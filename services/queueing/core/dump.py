@@ -4,6 +4,7 @@ Pods whose story is over and that lie below the first open one are left out too;
 only that they are over is kept.
 """
 
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -39,6 +40,9 @@ GANG_FIELDS = (
 )
 LANE_FIELDS = ("gang", "priority", "until_ms")
 RATE_FIELDS = ("since_ms", "count", "last", "at_ms")
+
+
+_SIG_VALUES = attrgetter(*SIG_FIELDS)  # of tens of thousands, while pods wait
 
 
 def _fields(record: Any, names: tuple[str, ...]) -> list[Any]:
@@ -94,12 +98,18 @@ def _dump_pods(pods: Pods) -> list[Any]:
 
 
 def _dump_sig(sig: Sig) -> list[Any]:
-    refusals = [
+    refusals = _dump_refusals(sig) if sig.refusals else []
+    left = []
+    if sig.left:
+        left = [[key, sig.left[key].tried, sig.left[key].rounds] for key in sorted(sig.left)]
+    return [*_SIG_VALUES(sig), refusals, left]
+
+
+def _dump_refusals(sig: Sig) -> list[Any]:
+    return [
         [shard, [list(pair) for pair in refusal.reasons], *_fields(refusal, REFUSAL_NUMBERS)]
         for shard, refusal in sorted(sig.refusals.items())
     ]
-    left = [[key, sig.left[key].tried, sig.left[key].rounds] for key in sorted(sig.left)]
-    return [*_fields(sig, SIG_FIELDS), refusals, left]
 
 
 REFUSAL_NUMBERS = ("nodes", "world", "resolvable", "preemptible")

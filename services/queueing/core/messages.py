@@ -15,12 +15,18 @@ ON_PERMIT = "waiting for minCount pods from a gang to be waiting on permit"
 
 
 def fit_error(reasons: Mapping[str, int] | Iterable[tuple[str, int]], nodes: int) -> str:
-    """`0/N nodes are available: <count> <reason>, ... .`, sorted as strings (FitError.Error)."""
+    """`0/N nodes are available: <count> <reason>, ... .`, sorted as strings (FitError.Error).
+    A count of 0 is PreFilter's: its message is about the pod, not about nodes.
+    """
     if nodes == 0:
         return NO_NODES
     pairs = reasons.items() if isinstance(reasons, Mapping) else reasons
-    texts = sorted(f"{count} {reason}" for reason, count in pairs)
-    return f"0/{nodes} nodes are available: {', '.join(texts)}."
+    return f"0/{nodes} nodes are available: {listed(pairs)}."
+
+
+def listed(reasons: Iterable[tuple[str, int]]) -> str:
+    """Reasons with their counts, sorted as strings."""
+    return ", ".join(sorted(f"{count} {text}" if count else text for text, count in reasons))
 
 
 def sum_reasons(refusals: Iterable[Refusal]) -> tuple[dict[str, int], int]:

@@ -1,6 +1,6 @@
 """One line that explains where a pod stands, from the state alone; for people."""
 
-from services.queueing.core.messages import gang_message, parked_message
+from services.queueing.core.messages import gang_message, listed, parked_message
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.transitions import Pod
 
@@ -67,7 +67,7 @@ def _refusals(sig: Sig) -> str:
     texts = []
     for shard in sorted(sig.refusals):
         refusal = sig.refusals[shard]
-        reasons = ", ".join(f"{count} {reason}" for reason, count in refusal.reasons) or "no reason"
+        reasons = listed(refusal.reasons) or "no reason"
         stands = "" if sig.mask >> shard & 1 else ", improved since"
         texts.append(f"shard {shard} ({refusal.nodes} nodes{stands}): {reasons}")
     return f"[{'; '.join(texts)}]"

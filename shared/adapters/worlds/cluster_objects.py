@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
 from msgspec import Struct
 
 from shared.adapters.worlds import affinity
 from shared.adapters.worlds.arrivals import HOSTNAME_LABEL, PODS_PER_NODE
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.pod_templates import PRIORITY_MAX, PriorityClass, duration_ms
-from shared.adapters.worlds.requests import GPU, GPU_MILLI
-from shared.model.objects import PODS, Budget, Gang, Node, Requirement
+from shared.adapters.worlds.requests import GPU_MILLI
+from shared.model.objects import GPU, PODS, Budget, Gang, Node, Requirement
 
 GPU_MODEL_LABEL = "nvidia.com/gpu.product"
 GANG_TIMEOUT = "muster.io/gang-timeout"
@@ -30,7 +31,7 @@ WORKLOAD_VERSION = "scheduling.k8s.io/v1alpha1"
 
 
 def node_of(metadata: Fields, document: Fields) -> Node:
-    """A Node: allocatable (else capacity), labels, taints, whole GPUs."""
+    """A Node as it is written: allocatable (else capacity), labels, taints, whole GPUs."""
     document.only(("apiVersion", "kind", "metadata", "spec", "status"))
     spec, status = document.child("spec"), document.child("status")
     spec.only(NODE_SPEC_FIELDS)
@@ -42,9 +43,8 @@ def node_of(metadata: Fields, document: Fields) -> Node:
         raise status.child(source).error(GPU_MILLI, f"nodes state whole devices as {GPU}")
     if gpus > GPUS_PER_NODE_MAX:
         raise status.child(source).error(GPU, f"{gpus} is more than {GPUS_PER_NODE_MAX}")
-    amounts.setdefault(PODS, PODS_PER_NODE)
     name = metadata.required_text("name")
-    labels = {HOSTNAME_LABEL: name} | metadata.mapping("labels")
+    labels = metadata.mapping("labels")
     return Node(
         uid=metadata.text("uid") or f"node.{name}",
         name=name,
@@ -54,6 +54,15 @@ def node_of(metadata: Fields, document: Fields) -> Node:
         unschedulable=spec.flag("unschedulable"),
         gpu_count=gpus,
         gpu_model=labels.get(GPU_MODEL_LABEL, "") if gpus else "",
+    )
+
+
+def node_as_registered(node: Node) -> Node:
+    """With what a kubelet adds: the label with its name, and how many pods it takes."""
+    return msgspec.structs.replace(
+        node,
+        allocatable=tuple(sorted(({PODS: PODS_PER_NODE} | dict(node.allocatable)).items())),
+        labels=dict(sorted(({HOSTNAME_LABEL: node.name} | node.labels).items())),
     )
 
 

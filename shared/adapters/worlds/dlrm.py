@@ -16,7 +16,7 @@ from shared.adapters.worlds.arrivals import (
     plain_node,
 )
 from shared.adapters.worlds.tables import Row, read_rows
-from shared.model.objects import CPU, MEMORY, PODS, GpuRequest, Node, PodSpec
+from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, GpuRequest, Node, PodSpec
 from shared.model.world import World
 
 FILE = "disaggregated_DLRM_trace.csv"
@@ -25,7 +25,6 @@ COLUMNS = (
     *("rdma_request", "rdma_limit", "memory_request", "memory_limit", "disk_request"),
     *("disk_limit", "max_instance_per_node", "creation_time", "scheduled_time", "deletion_time"),
 )
-DISK = "ephemeral-storage"
 RDMA = "muster.io/rdma"
 GPU = "gpu"
 ROLE_LABEL = "muster.io/role"
@@ -37,8 +36,8 @@ HEADROOM_PERCENT = 25
 """How much more than the peak of every resource the nodes of a role have together."""
 
 SHAPES: dict[str, dict[str, int]] = {
-    "CN": {CPU: 192_000, MEMORY: 1024 * GIB, DISK: 4096 * GIB, RDMA: 400, GPU: 0},
-    "HN": {CPU: 128_000, MEMORY: 1024 * GIB, DISK: 8192 * GIB, RDMA: 400, GPU: 8},
+    "CN": {CPU: 192_000, MEMORY: 1024 * GIB, EPHEMERAL_STORAGE: 4096 * GIB, RDMA: 400, GPU: 0},
+    "HN": {CPU: 128_000, MEMORY: 1024 * GIB, EPHEMERAL_STORAGE: 8192 * GIB, RDMA: 400, GPU: 8},
 }
 """One node of each role: CN computes and has no GPU, HN has eight."""
 
@@ -85,7 +84,7 @@ def _spec(row: Row, role: str) -> PodSpec:
     requests = {
         CPU: cpu_milli,
         MEMORY: memory_bytes,
-        DISK: _scaled(row, "disk_request", GIB),
+        EPHEMERAL_STORAGE: _scaled(row, "disk_request", GIB),
         RDMA: row.integer("rdma_request"),
     }
     gpus = row.integer("gpu_request")

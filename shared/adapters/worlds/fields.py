@@ -1,12 +1,13 @@
 """Typed access to the fields of a decoded YAML or JSON object; errors name file, object, field."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from shared.adapters.worlds import quantities
 from shared.adapters.worlds.errors import WorldError
 
 _TEXT_MAX = 60
+T = TypeVar("T")
 
 
 def _shown(value: object) -> str:
@@ -125,13 +126,19 @@ class Fields:
 
     def amounts(self, key: str) -> dict[str, int]:
         """Resource names to amounts: cpu in milli, all else in base units."""
+        return {name: quantities.rounded(amount) for name, amount in self.exact(key).items()}
+
+    def exact(self, key: str) -> dict[str, quantities.Exact]:
+        """The same, not rounded: for sums."""
         inner = self.child(key)
         return {
-            name: inner.quantity(name, quantities.milli if name == "cpu" else quantities.units)
+            name: inner.quantity(
+                name, quantities.exact_milli if name == "cpu" else quantities.exact_units
+            )
             for name in inner.values
         }
 
-    def quantity(self, key: str, read: Callable[[object], int]) -> int:
+    def quantity(self, key: str, read: Callable[[object], T]) -> T:
         """One quantity."""
         try:
             return read(self.values[key])

@@ -1,7 +1,7 @@
 """Folders and files of Kubernetes manifests as a world (rules: docs/worlds.md)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,6 +16,7 @@ from shared.adapters.worlds.cluster_objects import (
     budget_rule_of,
     gangs_of,
     groups_of,
+    node_as_registered,
     node_of,
     priority_class_of,
 )
@@ -41,7 +42,7 @@ CLUSTER_KINDS = ("Node", "PriorityClass")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
-class _Object:
+class Object:
     """One object of a known kind, with its name checked."""
 
     def __init__(self, document: Fields) -> None:
@@ -69,7 +70,7 @@ class _Reading:
     """What has been read so far."""
 
     def __init__(self) -> None:
-        self.objects: list[_Object] = []
+        self.objects: list[Object] = []
         self.rejected: list[Rejection] = []
         self._seen: dict[tuple[str, str, str], str] = {}
 
@@ -80,13 +81,13 @@ class _Reading:
             rule = f"{kind} {name} is ignored: objects of this kind decide nothing here"
             self.rejected.append(Rejection(document.what, "kind", rule))
             return
-        found = _Object(document)
+        found = Object(document)
         first = self._seen.setdefault(found.key, document.what)
         if first != document.what:
             raise found.metadata.error("name", f"is a duplicate of {first}")
         self.objects.append(found)
 
-    def of(self, *kinds: str) -> list[_Object]:
+    def of(self, *kinds: str) -> list[Object]:
         return [found for found in self.objects if found.kind in kinds]
 
 
@@ -97,7 +98,9 @@ def manifests_world(paths: Sequence[Path]) -> World:
         for document in read_objects(path):
             reading.add(document)
     groups = _groups(reading)
-    nodes = tuple(node_of(found.metadata, found.document) for found in reading.of("Node"))
+    nodes = tuple(
+        node_as_registered(node_of(found.metadata, found.document)) for found in reading.of("Node")
+    )
     pods = _pods(reading, groups, frozenset(node.name for node in nodes))
     world = World(
         name=" ".join(path.name for path in paths),
@@ -130,10 +133,11 @@ def _groups(reading: _Reading) -> dict[str, Group]:
     return found
 
 
-def _classes(reading: _Reading) -> Expansion:
+def expansion_of(classes_given: Iterable[Object]) -> Expansion:
+    """What makes pods, with these PriorityClasses at hand."""
     classes: dict[str, PriorityClass] = {}
     default, default_name = PriorityClass(0), ""
-    for found in reading.of("PriorityClass"):
+    for found in classes_given:
         classes[found.name], is_default = priority_class_of(found.document)
         if is_default and default_name:
             raise found.document.error("globalDefault", f"{default_name} is the default already")
@@ -143,7 +147,7 @@ def _classes(reading: _Reading) -> Expansion:
 
 
 def _pods(reading: _Reading, groups: dict[str, Group], nodes: frozenset[str]) -> list[Pod]:
-    expansion = _classes(reading)
+    expansion = expansion_of(reading.of("PriorityClass"))
     found: list[Pod] = []
     names: dict[tuple[str, str], str] = {}
     for owner in reading.of(*POD_KINDS):

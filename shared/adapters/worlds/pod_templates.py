@@ -11,7 +11,7 @@ from msgspec import Struct
 from shared.adapters.worlds import affinity, quantities
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.fields import Fields
-from shared.adapters.worlds.requests import effective, take_gpu
+from shared.adapters.worlds.requests import Effective, effective, take_gpu
 from shared.model.objects import CPU, MEMORY, HostPort, PodSpec
 
 PRIORITY_MAX = 1_000_000_000
@@ -88,8 +88,9 @@ def template_of(
     pod_spec = PodSpec(
         priority=chosen.value,
         requests=tuple(sorted((name, n) for name, n in amounts.real.items() if n)),
-        nonzero_cpu_milli=amounts.nonzero.get(CPU, 0),
-        nonzero_memory_bytes=amounts.nonzero.get(MEMORY, 0),
+        nonzero_cpu_milli=amounts.nonzero[CPU],
+        nonzero_memory_bytes=amounts.nonzero[MEMORY],
+        asked=_asked(amounts),
         node_selector=tuple(sorted(spec.mapping("nodeSelector").items())),
         affinity_required=required,
         affinity_preferred=preferred,
@@ -106,6 +107,11 @@ def template_of(
         gated=_gated(spec),
         ref=_workload_ref(spec),
     )
+
+
+def _asked(amounts: Effective) -> tuple[int, int] | None:
+    pairs = [(one[CPU], one[MEMORY]) for one in (amounts.asked, amounts.nonzero)]
+    return None if pairs[0] == pairs[1] else pairs[0]
 
 
 def _refuse_unsupported(spec: Fields) -> None:

@@ -52,18 +52,35 @@ def _text(quantity: object) -> str:
     return quantity.strip() if isinstance(quantity, str) else repr(quantity)
 
 
+Exact = int | Fraction
+
+
+def exact_units(quantity: object) -> Exact:
+    """In base units, for sums that are rounded once. Raises ValueError."""
+    return _in_range(parse(quantity), quantity)
+
+
+def exact_milli(quantity: object) -> Exact:
+    """In thousandths, for sums that are rounded once. Raises ValueError."""
+    return _in_range(parse(quantity) * 1000, quantity)
+
+
+def rounded(amount: Exact) -> int:
+    """Rounded up."""
+    return -(-amount // 1)
+
+
+def _in_range(amount: Fraction, quantity: object) -> Exact:
+    if amount > INT64_MAX:
+        raise ValueError(f"{str(quantity)!r} is out of range")
+    return amount.numerator if amount.denominator == 1 else amount
+
+
 def units(quantity: object) -> int:
     """In base units (bytes, counts), rounded up. Raises ValueError."""
-    return _whole(parse(quantity), quantity)
+    return rounded(exact_units(quantity))
 
 
 def milli(quantity: object) -> int:
     """In thousandths (cpu), rounded up. Raises ValueError."""
-    return _whole(parse(quantity) * 1000, quantity)
-
-
-def _whole(amount: Fraction, quantity: object) -> int:
-    rounded = -(-amount.numerator // amount.denominator)
-    if rounded > INT64_MAX:
-        raise ValueError(f"{str(quantity)!r} is out of range")
-    return rounded
+    return rounded(exact_milli(quantity))

@@ -33,10 +33,10 @@ BUGS = (
         "services.queueing.core.messages",
         edit(
             """
-    texts = sorted(f"{count} {reason}" for reason, count in pairs)
+    return ", ".join(sorted(f"{count} {text}" if count else text for text, count in reasons))
 """,
             """
-    texts = list({f"{count} {reason}" for reason, count in pairs})
+    return ", ".join({f"{count} {text}" if count else text for text, count in reasons})
 """,
         ),
     ),

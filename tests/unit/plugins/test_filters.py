@@ -169,7 +169,8 @@ def test_gpu_models_and_devices():
     table = table_of(node(1, gpu_count=2, gpu_model="T4"), node(2))
     model = "node(s) didn't match Pod's GPU model"
     assert reasons(table, spec(gpu=GpuRequest(500, 1, ("P100",)))) == (((model, 2),), 0)
-    assert reasons(table, spec(gpu=GpuRequest(1000, 3))) == ((("Insufficient gpu", 2),), 0)
+    whole = (("Insufficient nvidia.com/gpu", 2),)
+    assert reasons(table, spec(gpu=GpuRequest(1000, 3))) == (whole, 0)
     share = sig(table, spec(gpu=GpuRequest(600)))
     picks = Kernel().place(table, share, 5)
     assert picks.masks.tolist() == [0b01, 0b10]
@@ -182,4 +183,7 @@ def test_only_the_first_refusing_plugin_of_a_node_is_reported():
     pod = spec(500, node_selector=(("zone", "x"),))
     assert reasons(table_of(bad), pod) == ((("node(s) were unschedulable", 1),), 0)
     wrong_model = spec(500, gpu=GpuRequest(1000, 1, ("P100",)))
-    assert reasons(table_of(node(1, cpu=100)), wrong_model).messages == (("Insufficient cpu", 1),)
+    share = spec(500, gpu=GpuRequest(500))
+    both = (("Insufficient cpu", 1), ("Insufficient nvidia.com/gpu", 1))
+    assert reasons(table_of(node(1, cpu=100)), wrong_model).messages == both
+    assert reasons(table_of(node(1, cpu=100)), share).messages == (("Insufficient cpu", 1),)

@@ -87,7 +87,6 @@ def test_the_golden_total_with_default_weights():
     parts = explain(table, sig(table, spec(500, 1 * GI)))[0].scores
     assert {part.plugin: part.normalised * part.weight for part in parts} == {
         "TaintToleration": 300,
-        "NodeAffinity": 0,
         "NodeResourcesFit": 87,
         "NodeResourcesBalancedAllocation": 100,
     }

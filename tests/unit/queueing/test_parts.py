@@ -57,6 +57,11 @@ def test_reasons_are_sorted_as_strings():
     assert fit_error({}, 0) == NO_NODES
 
 
+def test_what_prefilter_said_is_printed_without_a_count():
+    reasons = {"pod affinity terms conflict": 0}
+    assert fit_error(reasons, 3) == "0/3 nodes are available: pod affinity terms conflict."
+
+
 @pytest.mark.parametrize(
     ("never", "resolvable", "note", "ending"),
     [

@@ -97,6 +97,45 @@ def test_pod_level_requests_override(read):
     assert (spec.request("cpu"), spec.nonzero_cpu_milli) == (5000, 5000)
 
 
+@pytest.mark.parametrize(
+    ("containers", "limits", "cpu_milli"),
+    [
+        ([container(cpu="500m"), container()], {"cpu": "600m"}, 500),
+        ([container(), container()], {"cpu": "600m"}, 600),
+        ([container(cpu="500m")], {"cpu": "0"}, 500),
+        ([container(cpu="500m")], {"memory": "1Gi"}, 500),
+    ],
+)
+def test_pod_level_limits_are_requests_where_no_container_asks(read, containers, limits, cpu_milli):
+    spec = spec_of(read(pod(containers=containers, resources={"limits": limits})))
+    assert spec.request("cpu") == cpu_milli
+
+
+@pytest.mark.parametrize(
+    ("containers", "requests", "on_the_node", "scored"),
+    [
+        # The defaults count for no container once the pod or a container says how much it wants.
+        ([container(cpu="500m"), container()], {"cpu": "600m"}, (600, 400), (600, 400)),
+        ([container(memory="256Mi"), container()], {"cpu": "600m"}, (600, 256), (200, 456)),
+        ([container(), container()], {"cpu": "600m"}, (600, 400), (200, 400)),
+        ([container(cpu="1"), container()], {"cpu": "0"}, (0, 400), (1100, 400)),
+    ],
+)
+def test_least_allocated_passes_pod_level_requests_of_the_scored_pod_over(
+    read, containers, requests, on_the_node, scored
+):
+    spec = spec_of(read(pod(containers=containers, resources={"requests": requests})))
+    assert (spec.nonzero_cpu_milli, spec.nonzero_memory_bytes // MI) == on_the_node
+    cpu_milli, memory_bytes = spec.asked or (spec.nonzero_cpu_milli, spec.nonzero_memory_bytes)
+    assert (cpu_milli, memory_bytes // MI) == scored
+    assert (spec.asked is None) == (scored == on_the_node)
+
+
+def test_parts_of_a_unit_are_added_up_before_they_are_rounded(read):
+    containers = [container(memory="33554432500m", cpu="100u") for _ in range(2)]
+    assert spec_of(read(pod(containers=containers))).requests == (("cpu", 1), ("memory", 67108865))
+
+
 def test_gpus_are_whole_devices_or_a_fraction_of_one(read):
     whole = read(pod(containers=[container(**{"nvidia.com/gpu": 2})]))
     assert spec_of(whole).gpu == GpuRequest(1000, 2)

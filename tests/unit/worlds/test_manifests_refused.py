@@ -103,7 +103,7 @@ REQUESTS = "Pod default/p: spec.containers[0].resources.requests"
         (toleration(key="k", effect="Never"), "tolerations[0].effect: 'Never' is not one of"),
         (term(key="a", operator="In"), "values: must not be empty with operator In"),
         (term(key="a", operator="Exists", values=["x"]), "values: must be empty with operator"),
-        (term(key="a", operator="Gt", values=["x"]), "values: must be one whole number"),
+        (term(key="a", operator="Gt", values=["1", "2"]), "values: must be one value"),
         (term(key="a", operator="Like", values=["x"]), "operator: 'Like' is not one of"),
         (term(operator="Exists"), "key: is required"),
         (node(cpu="-4"), "Node n1: status.allocatable.cpu: '-4' is negative"),

@@ -1,0 +1,60 @@
+"""`muster score CASE.json`: how each node would fare for a pod, for people and for programs."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from muster.scoring import score_case
+from shared.adapters.worlds.documents import FILE_BYTES_MAX
+from shared.adapters.worlds.errors import WorldError
+
+
+def print_scores(path: Path, output: str) -> None:
+    """Answer the case in a file. Raises WorldError."""
+    answer = score_case(_read(path), path.name)
+    if output == "json":
+        sys.stdout.write(orjson.dumps(answer).decode() + "\n")
+        return
+    console = Console(soft_wrap=True, highlight=False)
+    for pod in answer["pods"]:
+        console.print(_table(pod))
+        if pod["fitError"]:
+            console.print(pod["fitError"], markup=False)
+        best = pod.get("preemption", {}).get("best")
+        if best:
+            victims = ", ".join(pod["preemption"]["candidates"][best]["victims"])
+            console.print(f"preemption would end {victims} on {best}", markup=False)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > FILE_BYTES_MAX:
+            raise WorldError(path.name, "", f"is larger than {FILE_BYTES_MAX >> 20} MiB")
+        value = orjson.loads(path.read_bytes())
+    except OSError as error:
+        raise WorldError(str(path), "", f"cannot be read: {error.strerror}") from error
+    except orjson.JSONDecodeError as error:
+        raise WorldError(path.name, "", f"is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise WorldError(path.name, "", "must be an object with objects and pods")
+    return value
+
+
+def _table(pod: dict[str, Any]) -> Table:
+    """Nodes by total, the best first; then those that are refused, with who refuses and why."""
+    table = Table(title=f"{pod['namespace']}/{pod['name']}", title_justify="left")
+    table.add_column("node")
+    table.add_column("total", justify="right")
+    table.add_column("scores, or who refuses it and why")
+    for name, node in sorted(pod["nodes"].items(), key=lambda item: (-item[1]["total"], item[0])):
+        if node["feasible"]:
+            said = ", ".join(f"{plugin} {score}" for plugin, score in node["scores"].items())
+            table.add_row(name, str(node["total"]), said)
+        else:
+            said = ", ".join(node["reasons"])
+            table.add_row(name, "", f"{node['plugin']}: {said}" if node["plugin"] else said)
+    return table

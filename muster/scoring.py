@@ -1,0 +1,166 @@
+"""How each node would fare for a pod, plugin by plugin: what placement itself says of a case.
+
+The answer comes from a shard's own state and plugins, so that it can be held against
+kube-scheduler's (tests/parity).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from services.placement.core import PlacementCore, PlacementState
+from services.placement.core.book import compiled
+from services.placement.core.nominations import held_against, nominate
+from services.placement.core.preempt import candidates
+from services.preemption.core.choice import Choice, order
+from services.queueing.core.messages import fit_error
+from shared.adapters.worlds.affinity import selects
+from shared.adapters.worlds.case import Case, case_of
+from shared.events.base import Event
+from shared.events.ingest import BudgetCovers, NodesSet, PodsAssigned, SignatureDefined
+from shared.events.placement import Candidate
+from shared.events.preemption import BudgetLeft, DryRunAsked
+from shared.framework.layout import Held
+from shared.framework.profile import NAMED_NODES
+from shared.framework.report import NodeReport, explain, pre_filter, reasons
+from shared.framework.signature import Signature
+from shared.machine.fold import begin_step
+from shared.model.columns import pack, unpack
+from shared.model.objects import Budget, PodSpec
+
+SUCCESS, UNSCHEDULABLE = "Success", "Unschedulable"
+UNRESOLVABLE = "UnschedulableAndUnresolvable"
+
+
+def score_case(case: Mapping[str, Any], what: str = "case") -> dict[str, Any]:
+    """The answer to {"objects": [...], "pods": [...]}: for each pod its feasible nodes with their
+    weighted scores, the others with who refused them and why; with "preempt": true also where
+    preemption would make room for a pod that fits nowhere, and by whose end. Raises WorldError.
+    """
+    read = case_of(what, dict(case))
+    shard = _Shard(read)
+    pods = []
+    for pod in read.asked:
+        answer = {"namespace": pod.namespace, "name": pod.name, **shard.answer(pod.spec)}
+        if read.preempt and answer["fitError"] and read.nodes:
+            answer["preemption"] = shard.preemption(pod.spec)
+        pods.append(answer)
+    return {"pods": pods}
+
+
+class _Shard:
+    """One shard that holds the case."""
+
+    def __init__(self, case: Case) -> None:
+        self._core = PlacementCore(0)
+        self._state: PlacementState = self._core.new()
+        self._sigs: dict[PodSpec, int] = {}
+        self._names = [node.name for node in case.nodes]
+        ids = {name: number for number, name in enumerate(self._names, start=1)}
+        self._evolve(NodesSet(0, pack(list(ids.values())), case.nodes))
+        # Those who started first, and at last those who have not, as their time of start is now.
+        started = [one for one in case.placed if one.start_ms is not None]
+        started.sort(key=lambda one: one.start_ms or 0)
+        self._placed = [*started, *(one for one in case.placed if one.start_ms is None)]
+        for number, placed in enumerate(self._placed, start=1):
+            begin_step(self._state, placed.start_ms or self._state.now_ms + 1)
+            sig, node = self._sig(placed.pod.spec), ids[placed.pod.node]
+            self._evolve(PodsAssigned(0, pack([number]), pack([sig]), pack([node])))
+        for ask, one in enumerate(case.nominated, start=1):
+            pod, sig = len(self._placed) + ask, self._sig(one.pod.spec)
+            nominate(self._state, ask, pod, sig, ids[one.node], b"")
+        self._asked = len(self._placed) + len(case.nominated) + 1
+        self._left = tuple(
+            BudgetLeft(number, budget.allowed)
+            for number, budget in enumerate(case.budgets, start=1)
+            if self._cover(number, budget)
+        )
+
+    def _evolve(self, event: Event) -> None:
+        self._core.evolve(self._state, event)
+
+    def _cover(self, number: int, budget: Budget) -> bool:
+        covered = [
+            pod
+            for pod, one in enumerate(self._placed, start=1)
+            if one.pod.namespace == budget.namespace
+            and selects(dict(one.pod.labels), budget.match_labels, budget.match_expressions)
+        ]
+        if covered:
+            self._evolve(BudgetCovers(number, pack(covered)))
+        return bool(covered)
+
+    def _sig(self, spec: PodSpec) -> int:
+        sig = self._sigs.get(spec)
+        if sig is None:
+            sig = self._sigs[spec] = len(self._sigs) + 1
+            self._evolve(SignatureDefined(sig, spec))
+        return sig
+
+    def answer(self, spec: PodSpec) -> dict[str, Any]:
+        """Everything about one pod but its name."""
+        sig = compiled(self._state, self._sig(spec))
+        held = held_against(self._state, spec.priority)
+        found = {one.name: one for one in explain(self._state.table, sig, held)}
+        totals = {name: found[name].total for name in self._names if not found[name].plugin}
+        highest = max(totals.values(), default=0)
+        pick = self._state.kernel.place_one(self._state.table, sig, held)
+        decided = (0, 0) if pick is None else (pick.feasible, pick.total)
+        assert decided == (len(totals), highest), f"explained {totals}, decided {pick}"
+        return {
+            "preFilterStatus": _pre_filter_status(sig),
+            "nodes": {name: _node(found[name]) for name in self._names},
+            "fitError": "" if totals else self._fit_error(sig, held),
+            "best": sorted(name for name, total in totals.items() if total == highest),
+        }
+
+    def preemption(self, spec: PodSpec) -> dict[str, Any]:
+        """Nodes on which the end of some pods would make room, and the one that is chosen."""
+        sig = self._sig(spec)
+        found: list[Candidate] = []
+        if not spec.never_preempts:
+            asked = DryRunAsked(1, self._asked, sig, self._left)
+            found = candidates(self._state, asked)[0]
+        nodes = self._state.nodes
+        best = min((Choice(0, one, one.violations) for one in found), key=order, default=None)
+        return {
+            "candidates": {nodes[one.node].name: self._candidate(one) for one in found},
+            "best": nodes[best.candidate.node].name if best is not None else "",
+        }
+
+    def _candidate(self, candidate: Candidate) -> dict[str, Any]:
+        victims = [self._placed[number - 1].pod for number in unpack(candidate.victims).tolist()]
+        names = [f"{victim.namespace}/{victim.name}" for victim in victims]
+        return {"victims": names, "violations": candidate.violations}
+
+    def _fit_error(self, sig: Signature, held: Held) -> str:
+        table = self._state.table
+        return fit_error(reasons(table, sig, held).messages, table.size)
+
+
+def _pre_filter_status(sig: Signature) -> dict[str, Any]:
+    refusal = pre_filter(sig)
+    if refusal is None:
+        return {"code": SUCCESS, "reasons": [], "plugin": ""}
+    plugin, message = refusal
+    return {"code": UNRESOLVABLE, "reasons": [message], "plugin": plugin}
+
+
+def _node(report: NodeReport) -> dict[str, Any]:
+    if report.plugin:
+        return {
+            "feasible": False,
+            "code": UNSCHEDULABLE if report.resolvable else UNRESOLVABLE,
+            # PreFilter left these nodes out, and kube-scheduler names nobody for it.
+            "plugin": "" if NAMED_NODES.message in report.messages else report.plugin,
+            "reasons": list(report.messages),
+            "scores": {},
+            "total": 0,
+        }
+    return {
+        "feasible": True,
+        "code": SUCCESS,
+        "plugin": "",
+        "reasons": [],
+        "scores": {one.plugin: one.normalised * one.weight for one in report.scores},
+        "total": report.total,
+    }

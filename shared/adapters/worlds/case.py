@@ -1,0 +1,138 @@
+"""One question to the scheduler: nodes, the pods on them, and pods that have none yet.
+
+Objects are read by the rules of manifests (docs/worlds.md). Pods that have ended take nothing, and
+others without a node are passed over. What kube-scheduler would look at and Muster does not is
+refused, so that an answer never differs for a reason that is not told.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from shared.adapters.worlds.arrivals import Pod
+from shared.adapters.worlds.cluster_objects import budget_of, budget_rule_of, node_of
+from shared.adapters.worlds.controllers import Expansion
+from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.manifests import Object, expansion_of
+from shared.model.objects import Budget, Node
+
+READ = ("Node", "Pod", "PriorityClass", "PodDisruptionBudget")
+SPREADING = ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
+ENDED = ("Succeeded", "Failed")
+
+
+class Placed(Struct, frozen=True):
+    """A pod on a node. `start_ms` since the Unix epoch, None = it has not started."""
+
+    pod: Pod
+    start_ms: int | None
+
+
+class Nominated(Struct, frozen=True):
+    """A pod that waits for a node which is promised to it."""
+
+    pod: Pod
+    node: str
+
+
+class Case(Struct, frozen=True):
+    """What is asked: how each of `asked` would fare on `nodes` while `placed` are on them and some
+    are promised to `nominated`, and with `preempt`, whom those that fit nowhere would preempt.
+    """
+
+    nodes: tuple[Node, ...]
+    placed: tuple[Placed, ...]
+    nominated: tuple[Nominated, ...]
+    asked: tuple[Pod, ...]
+    budgets: tuple[Budget, ...] = ()
+    preempt: bool = False
+
+
+def case_of(what: str, value: object) -> Case:
+    """Read {"objects": [...], "pods": [...]}. Raises WorldError naming object, field and rule."""
+    document = Fields.root(what, value)
+    document.only(("objects", "pods", "preempt", "config"))
+    if document.has("config"):
+        raise document.error("config", "is not supported: the default profile answers")
+    seen: set[tuple[str, str, str]] = set()
+    objects = list(_objects(document, "objects", seen))
+    expansion = expansion_of(one for one in objects if one.kind == "PriorityClass")
+    nodes = tuple(node_of(one.metadata, one.document) for one in objects if one.kind == "Node")
+    asked = []
+    for one in _objects(document, "pods", seen):
+        if one.kind != "Pod":
+            raise one.document.error("kind", "must be Pod")
+        pod = _pod(one, expansion)
+        if pod.node:
+            raise one.document.error("spec.nodeName", "is set: this pod is not pending")
+        asked.append(pod)
+    names = frozenset(node.name for node in nodes)
+    return Case(
+        nodes,
+        tuple(_placed(objects, expansion, names)),
+        tuple(_nominated(objects, expansion, names)),
+        tuple(asked),
+        tuple(_budget(one) for one in objects if one.kind == "PodDisruptionBudget"),
+        document.flag("preempt"),
+    )
+
+
+def _objects(document: Fields, key: str, seen: set[tuple[str, str, str]]) -> Iterator[Object]:
+    """Those of a list that decide something; `seen` holds the names of all so far."""
+    for item in document.children(key):
+        kind = item.text("kind", "Pod" if key == "pods" else "")
+        if kind in SPREADING:
+            raise item.error("kind", f"a {kind} spreads its pods, which is not supported")
+        if not kind:
+            raise item.error("kind", "is required")
+        if kind in READ:
+            one = Object(Fields(f"{document.what}: {item.path}", "", item.values))
+            if one.key in seen:
+                raise one.metadata.error("name", "is a duplicate")
+            seen.add(one.key)
+            yield one
+
+
+def _budget(one: Object) -> Budget:
+    """As its status says; nobody counts pods here."""
+    rule = budget_rule_of(one.metadata, one.document, one.namespace)
+    return msgspec.structs.replace(budget_of(rule, 0), allowed=rule.allowed or 0)
+
+
+def _placed(objects: list[Object], expansion: Expansion, nodes: frozenset[str]) -> Iterator[Placed]:
+    for one in objects:
+        if one.kind != "Pod" or one.document.child("status").text("phase") in ENDED:
+            continue
+        pod = _pod(one, expansion)
+        if pod.node and pod.node not in nodes:
+            raise one.document.error("spec.nodeName", f"no Node {pod.node!r} in this case")
+        if pod.node:
+            yield Placed(pod, _start_ms(one.document.child("status")))
+
+
+def _nominated(
+    objects: list[Object], expansion: Expansion, nodes: frozenset[str]
+) -> Iterator[Nominated]:
+    for one in objects:
+        node = one.document.child("status").text("nominatedNodeName")
+        if one.kind == "Pod" and node in nodes and not one.document.child("spec").has("nodeName"):
+            yield Nominated(_pod(one, expansion), node)
+
+
+def _start_ms(status: Fields) -> int | None:
+    text = status.text("startTime")
+    if not text:
+        return None
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError as error:
+        raise status.error(
+            "startTime", f"{text!r} is no time such as 2026-01-02T03:04:05Z"
+        ) from error
+
+
+def _pod(one: Object, expansion: Expansion) -> Pod:
+    (pod,) = expansion.pods(one.document, one.metadata, one.namespace)
+    return pod

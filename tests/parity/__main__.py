@@ -1,0 +1,91 @@
+"""`make parity`: many cases against kube-scheduler's own code, and what they reached.
+
+Exit code 1 when an answer differs; the first few differences come with the smallest case that
+has them.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from tests.parity.cases import case
+from tests.parity.compare import differences, kind
+from tests.parity.oracle import Oracle, OracleError
+from tests.parity.ours import our_answer, smallest
+from tests.parity.shrink import TRIES_MAX
+from tests.parity.tally import MESSAGES, SCORED, Tally
+
+LINES_MAX = 10
+
+app = typer.Typer(add_completion=False, help=__doc__)
+console = Console()
+
+
+@app.command()
+def parity(
+    cases: Annotated[int, typer.Option(min=1, help="How many cases.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="The first case's seed.")] = 0,
+    shown: Annotated[int, typer.Option(min=0, help="How many differences are made small.")] = 3,
+) -> None:
+    tally, red = Tally(), Counter[str]()
+    failed: list[int] = []
+    seeds = range(seed, seed + cases)
+    with Oracle() as oracle:
+        for number, ours, theirs in track(
+            _answers(oracle, seeds), "cases", cases, console=console, transient=True
+        ):
+            found = differences(ours, theirs)
+            tally.add(theirs)
+            if found:
+                failed.append(number)
+                red.update({kind(line) for line in found})
+        _print_covered(tally)
+        for number in failed[:shown]:
+            _print_difference(oracle, number)
+    for what, count in red.most_common():
+        console.print(f"[red]{count:6} cases differ in {what}[/red]", highlight=False)
+    console.print(f"{cases} cases from seed {seed}: {len(failed)} differ {failed[:20] or ''}")
+    sys.exit(bool(failed))
+
+
+def _answers(oracle: Oracle, seeds: range) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
+    """Seed, our answer, theirs; the oracle works ahead meanwhile."""
+    theirs = oracle.ask_all(case(number) for number in seeds)
+    for number, answer in zip(seeds, theirs, strict=True):
+        yield number, our_answer(case(number)), answer
+
+
+def _print_difference(oracle: Oracle, number: int) -> None:
+    small = smallest(case(number), oracle.ask, TRIES_MAX)
+    console.print(f"seed {number}", style="bold red")
+    for line in differences(our_answer(small), oracle.ask(small))[:LINES_MAX]:
+        console.print(f"  {line}", highlight=False, markup=False)
+    console.print(json.dumps(small), highlight=False, markup=False, soft_wrap=True)
+
+
+def _print_covered(tally: Tally) -> None:
+    table = Table("reached", "in cases", title=_sizes(tally), title_style="none")
+    for text in sorted({*MESSAGES, *tally.messages}):
+        table.add_row(text, str(tally.messages[text]))
+    for plugin in SCORED:
+        table.add_row(f"{plugin}, at least three values", str(tally.scores[plugin]))
+    console.print(table, highlight=False, markup=False)
+
+
+def _sizes(tally: Tally) -> str:
+    share = 100 * tally.feasible // max(1, tally.nodes)
+    return f"{tally.pods} pods, {tally.nodes} answers of nodes, {share} % feasible"
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except OracleError as error:
+        sys.exit(str(error))

@@ -1,0 +1,38 @@
+"""Muster's answer to a case, and whether it is kube-scheduler's."""
+
+from collections.abc import Callable
+from typing import Any
+
+from muster.scoring import score_case
+from tests.parity.compare import differences, kind
+from tests.parity.shrink import shrunk
+
+Answer = dict[str, Any]
+Ask = Callable[[Answer], Answer]
+
+
+def our_answer(case: Answer) -> Answer:
+    """What `muster score` says; a refusal, or a failed assertion, as the oracle would tell it."""
+    try:
+        return score_case(case)
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def differs(case: Answer, ask: Ask, about: str = "") -> bool:
+    """Whether both answer, and not the same (`about` one kind of difference, when it is given).
+
+    A case that one of them refuses does not differ.
+    """
+    ours, theirs = our_answer(case), ask(case)
+    if not ours.get("pods") or not theirs.get("pods"):
+        return False
+    return any(about in ("", kind(line)) for line in differences(ours, theirs))
+
+
+def smallest(case: Answer, ask: Ask, tries_max: int) -> Answer:
+    """The smallest case found that differs in the same way; the case itself when one refuses it."""
+    if not differs(case, ask):
+        return case
+    about = kind(differences(our_answer(case), ask(case))[0])
+    return shrunk(case, lambda one: differs(one, ask, about), tries_max)

@@ -1,0 +1,246 @@
+"""Small changes planted into the plugins as they run, to see that cases notice each of them.
+
+A change is a replacement of text in one module (as in tests/simulation). The functions that are
+there already get the changed code, so that everybody who holds them is changed, and get their own
+back afterwards.
+"""
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from tests.simulation.planted import Bug, patched
+
+PLUGINS = "shared.plugins."
+
+
+def _bug(name: str, module: str, old: str, new: str, first: tuple[int, ...] = ()) -> Bug:
+    """`first` are seeds that see it, where few do."""
+    return Bug(name, PLUGINS + module, (old, new), first=first)
+
+
+BUGS = (
+    _bug(
+        "balance-of-the-pod-alone",
+        "balanced_allocation",
+        "share_cpu = (values[USED] + sig.cpu) / cpu",
+        "share_cpu = sig.cpu / cpu",
+    ),
+    _bug(
+        "balance-not-clipped",
+        "balanced_allocation",
+        "share_memory = 1.0 if share_memory > 1.0 else share_memory",
+        "share_memory = share_memory if share_memory > 1.0 else share_memory",
+        first=(35, 48),
+    ),
+    _bug(
+        "balance-rounded",
+        "balanced_allocation",
+        "return int((2.0 - abs(share_cpu - share_memory)) * 50.0)",
+        "return int((2.0 - abs(share_cpu - share_memory)) * 50.0 + 0.5)",
+    ),
+    _bug(
+        "balance-without-a-resource",
+        "balanced_allocation",
+        "if not cpu or not memory:\n            return 100",
+        "if not cpu or not memory:\n            return 50",
+        first=(14, 40),
+    ),
+    _bug(
+        "balance-of-best-effort-pods",
+        "balanced_allocation",
+        "return not sig.best_effort",
+        "return True",
+    ),
+    _bug(
+        "fit-leaves-one-unit",
+        "node_resources_fit",
+        "refused = cols[column] < amount",
+        "refused = cols[column] <= amount",
+    ),
+    _bug(
+        "fit-forgets-the-last-resource",
+        "node_resources_fit",
+        "for name, value in spec.requests:",
+        "for name, value in spec.requests[:-1]:",
+    ),
+    _bug(
+        "fit-always-resolvable",
+        "node_resources_fit",
+        "refused & ~hopeless",
+        "refused",
+    ),
+    _bug(
+        "fit-hopeless-when-equal",
+        "node_resources_fit",
+        "(table.allocatable[index] < amount)",
+        "(table.allocatable[index] <= amount)",
+    ),
+    _bug(
+        "least-allocated-rounds-the-sum",
+        "node_resources_fit",
+        "total += int(room / memory)",
+        "total += int(room / memory + 0.5)",
+    ),
+    _bug(
+        "least-allocated-counts-what-is-not-there",
+        "node_resources_fit",
+        "return total // weights if weights else 0",
+        "return total // 2",
+        first=(14, 40),
+    ),
+    _bug(
+        "least-allocated-of-real-requests",
+        "node_resources_fit",
+        "room = values[ROOM] - sig.room_cpu",
+        "room = values[ROOM] - 100.0 * sig.cpu",
+    ),
+    _bug(
+        "names-are-all-nodes",
+        "node_affinity",
+        "        return np.logical_not(named)\n\n\nclass",
+        "        return np.logical_and(named, False)\n\n\nclass",
+    ),
+    _bug(
+        "conflict-unseen",
+        "node_affinity",
+        "return self.conflict",
+        "return None",
+        first=(29, 61),
+    ),
+    _bug(
+        "terms-are-anded",
+        "node_affinity",
+        "any_term |= term_matches(table, term)",
+        "any_term = term_matches(table, term)",
+    ),
+    _bug(
+        "selector-forgotten",
+        "node_affinity",
+        "matches &= table.labels(key).among((value,))",
+        "matches |= table.labels(key).among((value,))",
+    ),
+    _bug(
+        "empty-term-matches",
+        "node_affinity",
+        "if not needs:\n        return _none(table)",
+        "if not needs:\n        return ~_none(table)",
+    ),
+    _bug(
+        "not-in-needs-the-label",
+        "node_affinity",
+        "return np.logical_not(column.among(need.values))",
+        "return np.logical_not(column.among(need.values)) & column.present()",
+    ),
+    _bug(
+        "weight-of-the-last-term",
+        "node_affinity",
+        "raw[term_matches(table, preferred.term)] += preferred.weight",
+        "raw[term_matches(table, preferred.term)] = preferred.weight",
+    ),
+    _bug(
+        "affinity-weight",
+        "node_affinity",
+        "    weight = 2\n",
+        "    weight = 1\n",
+    ),
+    _bug(
+        "greater-is-less",
+        "node_affinity",
+        'greater=need.operator == "Gt"',
+        'greater=need.operator != "Gt"',
+    ),
+    _bug(
+        "first-port-only",
+        "node_ports",
+        "table.ports.refusing(ports)",
+        "table.ports.refusing(ports[:1])",
+        first=(11, 43),
+    ),
+    _bug(
+        "cordons-for-all",
+        "node_unschedulable",
+        "if not any(cordoned) or tolerated(spec.tolerations, TAINT):",
+        "if not any(cordoned):",
+    ),
+    _bug(
+        "cordons-for-nobody",
+        "node_unschedulable",
+        "if not any(cordoned) or tolerated(spec.tolerations, TAINT):",
+        "if not any(cordoned) or spec.tolerations:",
+        first=(8, 20),
+    ),
+    _bug(
+        "no-execute-forgotten",
+        "taint_toleration",
+        "taint.effect in (NO_SCHEDULE, NO_EXECUTE)",
+        "taint.effect in (NO_SCHEDULE,)",
+    ),
+    _bug(
+        "preference-forgets-tolerations",
+        "taint_toleration",
+        "taint.effect == PREFER_NO_SCHEDULE and not tolerated(spec.tolerations, taint)",
+        "taint.effect == PREFER_NO_SCHEDULE",
+        first=(8, 16),
+    ),
+    _bug(
+        "taint-scores-not-reversed",
+        "taint_toleration",
+        "    reverse = True\n",
+        "    reverse = False\n",
+    ),
+    _bug(
+        "effects-are-one",
+        "tolerations",
+        "if toleration.effect and toleration.effect != taint.effect:",
+        'if toleration.effect == "NoSchedule" and toleration.effect != taint.effect:',
+    ),
+    _bug(
+        "empty-key-tolerates-nothing",
+        "tolerations",
+        "if toleration.key and toleration.key != taint.key:",
+        "if toleration.key != taint.key:",
+    ),
+    _bug(
+        "equal-needs-no-value",
+        "tolerations",
+        'return toleration.operator in ("", "Equal") and toleration.value == taint.value',
+        'return toleration.operator in ("", "Equal")',
+    ),
+)
+
+
+@contextmanager
+def planted(bug: Bug) -> Iterator[None]:
+    """The bug is in the module from here to the end of the block."""
+    module = import_module(bug.module)
+    changed = ModuleType(bug.module)
+    exec(compile(patched(bug), f"<{bug.name}>", "exec"), changed.__dict__)
+    undo: list[tuple[object, str, Any]] = []
+    try:
+        for name, new in list(vars(changed).items()):
+            old = vars(module).get(name)
+            if inspect.isclass(new) and inspect.isclass(old) and new.__module__ == bug.module:
+                for key, value in list(vars(new).items()):
+                    _replace(old, key, value, undo)
+            elif inspect.isfunction(new) and new.__module__ == bug.module:
+                _replace(module, name, new, undo)
+        yield
+    finally:
+        for owner, name, value in reversed(undo):
+            setattr(owner, name, value)
+
+
+def _replace(owner: object, name: str, new: object, undo: list[tuple[object, str, Any]]) -> None:
+    """Give the owner's attribute another function's code or another plain value."""
+    old = vars(owner).get(name)
+    if isinstance(old, FunctionType) and isinstance(new, FunctionType):
+        code: CodeType = old.__code__
+        undo.append((old, "__code__", code))
+        old.__code__ = new.__code__
+    elif isinstance(new, int | str | bool) and not name.startswith("__"):
+        undo.append((owner, name, old))
+        setattr(owner, name, new)

@@ -1,0 +1,132 @@
+"""How much of kube-scheduler's plugins a run of cases has reached, statement by statement.
+
+    GOCOVERDIR=DIR python -m tests.parity --cases 500
+    python -m tests.parity.reached DIR --at-least 80
+
+It reads what the program of `deploy/servers/install.sh parity-cover` left in DIR, with Go's own
+tools. Only code that decides about pods counts: no queueing hints, signatures, clones or set-up.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+_MODULE = Path(__file__).parent / "oracle"
+_ROOT = "k8s.io/kubernetes/pkg/scheduler/framework/"
+# The plugins that run for no pod here (gates, queue order, binding), are switched off by default,
+# or come later (DynamicResources); and what Kubernetes' own tests use.
+_OTHER_FILES = re.compile(
+    r"^muster/|plugins/(defaultbinder|dynamicresources|feature|gangscheduling|nodedeclaredfeatures"
+    r"|queuesort|registry|schedulinggates)|metrics/|/(fake|test)_"
+)
+_OTHER_FUNCTIONS = re.compile(
+    r"^(Clone|clone|EventsToRegister|Name|New\w*|Reserve|SignPod|Unreserve)$"
+    r"|^is\w*SchedulableAfter|PreBind|^PreEnqueue$|Assume|^BindPodVolumes$|^bindAPIUpdate$"
+    r"|^checkBindings$|DRA|^deviceMatchesClass$|^build\w+CacheKey$|^nodeMatches$|^isFit$|^Fits$"
+    r"|^haveAnyRequestedResourcesIncreased$|^hasRestartableInitContainer$"
+    r"|^prepareCandidate|^clearNominatedNodeName$"
+)
+_BLOCK = re.compile(r"^(\S+):(\d+)\.\d+,(\d+)\.\d+ (\d+) (\d+)$")
+_FUNCTION = re.compile(r"^(\S+):(\d+):\s+(\S+)\s+[\d.]+%$")
+
+
+@dataclass(slots=True)
+class Reached:
+    """The statements of one function."""
+
+    file: str
+    name: str
+    statements: int = 0
+    reached: int = 0
+    # First lines of what was not.
+    missed_lines: list[int] = field(default_factory=list)
+
+
+def functions(blocks: Iterable[str], starts: Iterable[str]) -> list[Reached]:
+    """What counts, from a profile (`go tool covdata textfmt`) and `go tool cover -func`."""
+    begins: dict[str, list[tuple[int, Reached]]] = defaultdict(list)
+    for found in filter(None, map(_FUNCTION.match, starts)):
+        file, line, name = found.groups()
+        begins[file].append((int(line), Reached(file.removeprefix(_ROOT), name)))
+    for found in filter(None, map(_BLOCK.match, blocks)):
+        file, (line, _, statements, count) = found[1], map(int, found.groups()[1:])
+        within = [one for first, one in begins[file] if first <= line]
+        if not within:
+            continue
+        within[-1].statements += statements
+        if count:
+            within[-1].reached += statements
+        else:
+            within[-1].missed_lines.append(line)
+    everything = [one for ones in begins.values() for _, one in ones]
+    return [one for one in everything if one.statements and _counts(one)]
+
+
+def _counts(one: Reached) -> bool:
+    return not (_OTHER_FILES.search(one.file) or _OTHER_FUNCTIONS.search(one.name))
+
+
+def read(folder: Path) -> list[Reached]:
+    """What the runs that wrote into the folder have reached, together."""
+    with tempfile.NamedTemporaryFile(suffix=".txt") as profile:
+        _go("covdata", "textfmt", f"-i={folder.resolve()}", f"-o={profile.name}")
+        starts = _go("cover", f"-func={profile.name}")
+        blocks = Path(profile.name).read_text(encoding="utf-8")
+    return functions(blocks.splitlines(), starts.splitlines())
+
+
+def _go(*arguments: str) -> str:
+    done = subprocess.run(
+        ["go", "tool", *arguments], cwd=_MODULE, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def percent(ones: Iterable[Reached]) -> float:
+    """Of the statements; 0 where there are none."""
+    ones = list(ones)
+    return 100 * sum(one.reached for one in ones) / max(1, sum(one.statements for one in ones))
+
+
+def _table(ones: list[Reached]) -> Table:
+    files: dict[str, list[Reached]] = defaultdict(list)
+    for one in ones:
+        files[one.file].append(one)
+    table = Table("file", "reached", "of", "%", "not reached (function: lines)")
+    for file, within in sorted(files.items()):
+        missed = [
+            f"{one.name}: {' '.join(map(str, one.missed_lines)) if one.reached else 'all'}"
+            for one in within
+            if one.missed_lines
+        ]
+        sums = [str(sum(one.reached for one in within)), str(sum(one.statements for one in within))]
+        table.add_row(file, *sums, f"{percent(within):.0f}", ", ".join(missed))
+    return table
+
+
+def main(
+    folder: Path = typer.Argument(help="what GOCOVERDIR named"),
+    at_least: float = typer.Option(0.0, help="fail below so many percent"),
+    only: str = typer.Option(
+        "", help="files whose path matches, such as 'noderesources|nodeports'"
+    ),
+) -> None:
+    """Table of the reached statements, file by file."""
+    ones = [one for one in read(folder) if re.search(only, one.file)]
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(_table(ones))
+    console.print(f"{percent(ones):.1f} % of the statements that decide about pods")
+    raise typer.Exit(int(percent(ones) < at_least))
+
+
+if __name__ == "__main__":
+    typer.run(main)

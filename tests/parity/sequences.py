@@ -1,0 +1,201 @@
+"""Whole runs of the mesh as questions to kube-scheduler: one for every decision in the journals.
+
+A world is played from a backlog, and no pod ever leaves, so what a shard decided from is known
+without any code of the product: its nodes, and the pods that it has placed before.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from muster.recorded import Recorded, recorded
+from shared.events.base import Event
+from shared.events.ingest import NodesSet, PodsNamed
+from shared.events.placement import (
+    CandidatesFound,
+    Improved,
+    Refused,
+    Reserved,
+    ShardDigest,
+)
+from shared.machine.core import Cursor
+from shared.machine.reader import Reader
+from shared.machine.record import own_events
+from shared.model.columns import split, unpack, unpack16
+from shared.model.ids import INGEST, placement
+from shared.ports.bus import JournalName
+
+Object = dict[str, Any]
+WITHOUT_EFFECT = (CandidatesFound, Improved, ShardDigest)
+
+
+@dataclass
+class Decision:
+    """One pod's cycle on one shard: `node` empty = refused, with (message, nodes) pairs."""
+
+    pod: str
+    nodes: tuple[str, ...]
+    placed: tuple[tuple[str, str], ...]
+    node: str = ""
+    total: int = 0
+    reasons: tuple[tuple[str, int], ...] = ()
+    together: int = 1
+
+
+@dataclass
+class World:
+    """Nodes and pods as Kubernetes objects, pods by NAMESPACE/NAME."""
+
+    nodes: dict[str, Object] = field(default_factory=dict)
+    pods: dict[str, Object] = field(default_factory=dict)
+
+    def case(self, decision: Decision) -> Object:
+        """What the shard was asked, as a case."""
+        objects = [self.nodes[name] for name in decision.nodes]
+        for pod, node in decision.placed:
+            given = self.pods[pod]
+            objects.append(given | {"spec": given["spec"] | {"nodeName": node}})
+        return {"objects": objects, "pods": [self.pods[decision.pod]]}
+
+    def objects(self) -> list[Object]:
+        """All of it, as a folder of manifests may hold it."""
+        return [*self.nodes.values(), *self.pods.values()]
+
+
+FEATURES = ("gpus", "port", "ports", "tolerates", "tolerates-all", "selects", "prefers", "nothing")
+
+
+def world(seed: int, each: bool = False) -> World:
+    """Uneven nodes and a few kinds of pods, many of each kind, some of which fit nowhere; with
+    `each`, two kinds of pods for every feature.
+    """
+    draw, made = Random(seed), World()
+    for number in range(draw.randint(9, 24)):
+        made.nodes[f"node-{number}"] = _node(draw, f"node-{number}")
+    kinds = [[feature] for feature in (*FEATURES, *FEATURES)]
+    if not each:
+        count = draw.randint(4, 8)
+        kinds = [[one for one in FEATURES if draw.random() < 0.2] for _ in range(count)]
+    specs = [_spec(draw, features) for features in kinds]
+    sizes = (12,) if each else (1, 3, 12, 25)
+    order = [kind for kind in range(len(kinds)) for _ in range(draw.choice(sizes))]
+    if draw.random() < 0.5:
+        draw.shuffle(order)
+    for number, kind in enumerate(order):
+        name = f"pod-{number:03d}"
+        made.pods[f"default/{name}"] = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": specs[kind],
+        }
+    return made
+
+
+def _node(draw: Random, name: str) -> Object:
+    labels = {"kubernetes.io/hostname": name, "zone": draw.choice("abc")}
+    if draw.random() < 0.3:
+        labels["disk"] = draw.choice(("ssd", "hdd"))
+    effect = draw.choice(("NoSchedule", "NoExecute", "PreferNoSchedule"))
+    taints = [{"key": "dedicated", "value": "x", "effect": effect}]
+    allocatable = {
+        "cpu": draw.choice(("2", "4", "4", "7910m")),
+        "memory": draw.choice(("4Gi", "8Gi", "8Gi", "15Gi")),
+        "pods": draw.choice(("110", "110", "5")),
+    }
+    if draw.random() < 0.3:
+        allocatable["nvidia.com/gpu"] = draw.choice(("1", "4"))
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"taints": taints} if draw.random() < 0.4 else {},
+        "status": {"allocatable": allocatable, "capacity": allocatable},
+    }
+
+
+def _spec(draw: Random, features: Sequence[str]) -> Object:
+    requests: dict[str, str] = {}
+    if "nothing" not in features:
+        requests["cpu"] = draw.choice(("100m", "333m", "500m", "1", "9"))
+        requests["memory"] = draw.choice(("64Mi", "300M", "1Gi", "1Gi"))
+    limits = {"nvidia.com/gpu": draw.choice(("1", "2"))} if "gpus" in features else {}
+    container: Object = {"name": "c", "image": "i"}
+    container["resources"] = {"requests": requests | limits, "limits": limits}
+    ports = [8080] if "port" in features else [80, 8080] if "ports" in features else []
+    container["ports"] = [{"containerPort": port, "hostPort": port} for port in ports]
+    spec: Object = {"containers": [container]}
+    if "tolerates" in features:
+        spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
+    if "tolerates-all" in features:
+        spec["tolerations"] = [{"operator": "Exists"}]
+    if "selects" in features:
+        spec["nodeSelector"] = {"zone": draw.choice("abc")}
+    if "prefers" in features:
+        spec["affinity"] = {"nodeAffinity": _preferred(draw)}
+    return spec
+
+
+def _preferred(draw: Random) -> Object:
+    needs = (
+        {"key": "zone", "operator": "In", "values": [draw.choice("abc")]},
+        {"key": "disk", "operator": "Exists"},
+        {"key": "disk", "operator": "NotIn", "values": ["hdd"]},
+    )
+    terms = [
+        {"weight": draw.choice((1, 7, 50)), "preference": {"matchExpressions": [need]}}
+        for need in draw.sample(needs, draw.randint(1, 3))
+    ]
+    return {"preferredDuringSchedulingIgnoredDuringExecution": terms}
+
+
+async def decisions(run: Path) -> list[Decision]:
+    """Every decision of a recorded run's shards, in each shard's order."""
+    async with recorded(run, "", 1) as found:
+        pods: dict[int, str] = {}
+        nodes: dict[int, dict[int, str]] = {shard: {} for shard in range(found.placements)}
+        async for event in _events(found, INGEST):
+            if isinstance(event, PodsNamed):
+                names = (f"{event.namespace}/{name}" for name in split(event.names))
+                pods.update(zip(unpack(event.ids).tolist(), names, strict=True))
+            elif isinstance(event, NodesSet):
+                names = (node.name for node in event.nodes)
+                nodes[event.shard].update(zip(unpack(event.ids).tolist(), names, strict=True))
+        made: list[Decision] = []
+        for shard, of_shard in nodes.items():
+            placed: list[tuple[str, str]] = []
+            async for event in _events(found, placement(shard)):
+                made += _decided(event, pods, of_shard, placed)
+    return made
+
+
+def _decided(
+    event: Event, pods: dict[int, str], nodes: dict[int, str], placed: list[tuple[str, str]]
+) -> list[Decision]:
+    names = tuple(nodes.values())
+    if isinstance(event, Refused):
+        asked = unpack(event.ids).tolist()
+        assert event.nodes == len(names)
+        return [Decision(pods[p], names, tuple(placed), reasons=event.reasons) for p in asked]
+    if not isinstance(event, Reserved):
+        assert isinstance(event, WITHOUT_EFFECT), f"{event} may change what a shard decides from"
+        return []
+    made = []
+    columns = (unpack(event.ids), unpack(event.nodes), unpack16(event.totals))
+    rows = list(zip(*(column.tolist() for column in columns), strict=True))
+    for pod, node, total in rows:
+        made.append(
+            Decision(pods[pod], names, tuple(placed), nodes[node], total, together=len(rows))
+        )
+        placed.append((pods[pod], nodes[node]))
+    return made
+
+
+async def _events(run: Recorded, journal: str) -> AsyncIterator[Event]:
+    reader = Reader(journal, Cursor())
+    while batch := await run.bus.read(JournalName(journal), reader.next):
+        for _position, record in reader.accept_all(batch):
+            for event in own_events(record, journal):
+                yield event

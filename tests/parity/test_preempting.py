@@ -1,0 +1,78 @@
+"""Preemption is kube-scheduler's: the same nodes would help, by the end of the same pods, and the
+choice among them differs only where kube-scheduler's own is chance.
+"""
+
+from collections import Counter
+
+import pytest
+
+from muster.scoring import score_case
+from tests.parity.planted import planted
+from tests.parity.preempting import case, differences
+from tests.simulation.planted import Bug
+
+SEEDS = (*range(300), 878, 1272)
+"""In the last two of them the sum of priorities decides."""
+
+
+@pytest.fixture(scope="module")
+def answered(oracle):
+    """(seed, case, kube-scheduler's answer)"""
+    cases = [case(seed) for seed in SEEDS]
+    return list(zip(SEEDS, cases, oracle.ask_all(cases), strict=True))
+
+
+def test_the_same_victims_on_the_same_nodes(answered):
+    seen: Counter[str] = Counter()
+    for seed, asked, theirs in answered:
+        assert "error" not in theirs, f"seed {seed}: {theirs}"
+        assert differences(asked, score_case(asked), theirs) == [], f"seed {seed}"
+        for pod in theirs["pods"]:
+            found = pod.get("preemption", {}).get("candidates", {})
+            seen["several candidates"] += len(found) > 1
+            seen["no candidate"] += bool(pod["fitError"]) and not found
+            for one in found.values():
+                seen["violations"] += one["violations"] > 0
+                seen["several victims"] += len(one["victims"]) > 1
+                seen["one victim"] += len(one["victims"]) == 1
+    assert len(seen) == 5
+    assert all(count >= 30 for count in seen.values()), seen
+
+
+def _bug(name: str, old: str, new: str, module: str = "services.placement.core.preempt") -> Bug:
+    return Bug(name, module, (old, new))
+
+
+PLANTED = (
+    _bug(
+        "equals-are-victims", "victim.priority < self.priority", "victim.priority <= self.priority"
+    ),
+    _bug(
+        "no-reprieve",
+        "if not scratch.fits(self.wanted):\n                    scratch",
+        "if True:\n                    scratch",
+    ),
+    _bug(
+        "youngest-first",
+        "ledger.start_ms[chosen], -priorities",
+        "-ledger.start_ms[chosen], -priorities",
+    ),
+    _bug("budgets-last", "for beyond in (True, False):", "for beyond in (False, True):"),
+    _bug("one-violation-each", "violations += beyond", "violations |= beyond"),
+    _bug("budget-of-one-more", "if left[one] < 0:", "if left[one] < -1:"),
+)
+CHOICE = "services.preemption.core.choice"
+CHOSEN = (
+    _bug(
+        "most-violations", "        choice.violations,\n", "        -choice.violations,\n", CHOICE
+    ),
+    _bug("highest-victim", "        found.highest,\n", "        0,\n", CHOICE),
+    _bug("priority-sum", "        found.priority_sum,\n", "        0,\n", CHOICE),
+    _bug("earliest-start", "-found.earliest_start_ms", "found.earliest_start_ms", CHOICE),
+)
+
+
+@pytest.mark.parametrize("bug", [*PLANTED, *CHOSEN], ids=lambda bug: bug.name)
+def test_a_change_is_noticed(bug, answered):
+    with planted(bug):
+        assert any(differences(asked, score_case(asked), theirs) for _, asked, theirs in answered)

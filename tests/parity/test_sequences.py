@@ -1,0 +1,87 @@
+"""Whole runs of the mesh, batched and not, on one shard and on three: every decision in their
+journals is one that kube-scheduler 1.35.4's own code allows for what the shard knew then.
+"""
+
+import asyncio
+import json
+
+import pytest
+
+from muster.cli import main
+from services.queueing.core.messages import fit_error
+from tests.parity.compare import PASSED_OVER
+from tests.parity.oracle import Oracle
+from tests.parity.planted import BUGS, planted
+from tests.parity.sequences import Decision, World, decisions, world
+from tests.simulation.planted import Bug
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("parity-sequences")]
+
+SEEDS = (1, 2, 3)
+TIME_LIMIT_S, SHORT_S = 60, 4
+"""A run that finds its own end wrong waits for something to change; of those a part is enough."""
+
+
+def played(
+    given: World, folder, shards: int = 1, batch: str = "true", limit_s: int = TIME_LIMIT_S
+) -> list[Decision]:
+    """The decisions of a run on this world; what the run itself thinks of them does not matter."""
+    manifests = {"apiVersion": "v1", "kind": "List", "items": given.objects()}
+    (folder / "world.json").write_text(json.dumps(manifests))
+    words = ["run", str(folder / "world.json"), "--run-dir", str(folder / "run"), "-o", "json"]
+    words += ["--time-limit", str(limit_s), "--placements", str(shards)]
+    main([*words, "--set", f"placement.batch={batch}"])
+    return asyncio.run(decisions(folder / "run"))
+
+
+def wrong(given: World, made: list[Decision], oracle: Oracle) -> list[str]:
+    """What kube-scheduler would not have decided, or not with that score or those words."""
+    answers = oracle.ask_all([given.case(one) for one in made])
+    found = [_wrong(one, answer["pods"][0]) for one, answer in zip(made, answers, strict=True)]
+    return [text for text in found if text]
+
+
+def _wrong(one: Decision, answer) -> str:
+    if not one.node:
+        said = fit_error(one.reasons, len(one.nodes))
+        return "" if said == answer["fitError"] else f"{one.pod}: {said} / {answer['fitError']}"
+    node = answer["nodes"][one.node]
+    if one.node not in answer["best"]:
+        return f"{one.pod}: {one.node} is none of {answer['best']}"
+    assert not any(node["scores"].get(plugin, 0) for plugin in PASSED_OVER)
+    return "" if node["total"] == one.total else f"{one.pod}: {one.total} / {node}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("batch", ["true", "false"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_every_decision_is_one_of_kube_schedulers(seed, shards, batch, oracle, tmp_path, capsys):
+    given = world(seed)
+    made = played(given, tmp_path, shards, batch)
+    assert {one.pod for one in made} == set(given.pods)
+    assert any(one.together > 1 for one in made) == (batch == "true")
+    assert wrong(given, made, oracle) == []
+
+
+def _bug(name: str, module: str, old: str, new: str) -> Bug:
+    return Bug(name, f"shared.plugins.{module}", (old, new))
+
+
+# What a run decides with: the forms over arrays, for a batch the one over numbers as well.
+OF_RUNS = (
+    _bug("least-allocated-of-memory", "node_resources_fit", "score >>= 1", "score >>= 2"),
+    _bug("balance-of-cpu", "balanced_allocation", "score -= share[1]", "score -= 0.0"),
+)
+SEEN = (
+    *("selector-forgotten", "weight-of-the-last-term", "first-port-only"),
+    *("no-execute-forgotten", "empty-key-tolerates-nothing"),
+)
+PLANTED = (*OF_RUNS, *(bug for bug in BUGS if bug.name in SEEN))
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
+def test_a_changed_plugin_is_noticed(bug, oracle, tmp_path, capsys):
+    given = world(5, each=True)
+    with planted(bug):
+        made = played(given, tmp_path, limit_s=SHORT_S)
+    assert wrong(given, made, oracle)

@@ -1,0 +1,196 @@
+"""`muster score`: a case's nodes, told as kube-scheduler 1.35 would."""
+
+import json
+
+import pytest
+
+from muster.cli import main
+from muster.scoring import score_case
+from shared.adapters.worlds.errors import WorldError
+from tests.e2e.console import ROOT
+from tests.parity.builders import node, pod
+
+GIB = "1Gi"
+EXAMPLE = ROOT / "examples" / "case.json"
+
+
+def only(*objects, asked):
+    return score_case({"objects": list(objects), "pods": [asked]})["pods"][0]
+
+
+def named_only(*names):
+    """Required affinity of one term that names nodes, each In in a field of its own."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]
+    terms = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def test_the_golden_pod_scores_487():
+    answer = only(node(), asked=pod(requests={"cpu": "500m", "memory": GIB}))
+    assert answer["nodes"]["a"] == {
+        "feasible": True,
+        "code": "Success",
+        "plugin": "",
+        "reasons": [],
+        "scores": {
+            "TaintToleration": 300,
+            "NodeResourcesFit": 87,
+            "NodeResourcesBalancedAllocation": 100,
+        },
+        "total": 487,
+    }
+    assert answer["best"] == ["a"]
+    assert answer["fitError"] == ""
+
+
+def test_a_pod_that_asks_for_nothing_is_not_scored_by_balance():
+    assert only(node(), asked=pod())["nodes"]["a"]["scores"] == {
+        "TaintToleration": 300,
+        "NodeResourcesFit": 97,
+    }
+
+
+def test_who_refuses_is_told_with_the_code_that_says_whether_preemption_may_help():
+    full = pod("full", requests={"cpu": "4"}, nodeName="a")
+    taint = {"key": "dedicated", "effect": "NoSchedule"}
+    objects = (node("a"), node("b", taints=[taint]), node("c", cpu="1"), full)
+    answer = only(*objects, asked=pod(requests={"cpu": "2"}))
+    told = {name: (one["code"], one["plugin"]) for name, one in answer["nodes"].items()}
+    assert told == {
+        "a": ("Unschedulable", "NodeResourcesFit"),
+        "b": ("UnschedulableAndUnresolvable", "TaintToleration"),
+        "c": ("UnschedulableAndUnresolvable", "NodeResourcesFit"),
+    }
+    assert answer["fitError"] == (
+        "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
+    )
+    assert answer["best"] == []
+
+
+def test_all_that_lacks_is_told_in_kube_schedulers_order_devices_too():
+    lacking = {"example.com/widget": "1", "nvidia.com/gpu": "1", "ephemeral-storage": "1Gi"}
+    asked = pod(requests={"cpu": "8", "memory": "64Gi", **lacking})
+    assert only(node(pods="0"), asked=asked)["nodes"]["a"]["reasons"] == [
+        "Too many pods",
+        "Insufficient cpu",
+        "Insufficient memory",
+        "Insufficient ephemeral-storage",
+        "Insufficient example.com/widget",
+        "Insufficient nvidia.com/gpu",
+    ]
+
+
+@pytest.mark.parametrize("count", ["64", "9000000000000000000"])
+def test_more_devices_than_any_node_can_have_are_lacking_and_nothing_else(count):
+    device = {"nvidia.com/gpu": "63"}
+    one = node()
+    one["status"]["allocatable"] |= device
+    taken = pod("taken", requests={"nvidia.com/gpu": count}, nodeName="a")
+    for objects in ([one], [one, taken]):
+        answer = only(*objects, asked=pod(requests={"nvidia.com/gpu": count}))
+        assert answer["nodes"]["a"]["reasons"] == ["Insufficient nvidia.com/gpu"]
+        assert answer["nodes"]["a"]["code"] == "UnschedulableAndUnresolvable"
+
+
+@pytest.mark.parametrize("value", ["x", "-5", "9223372036854775808", "9" * 5000])
+def test_a_bound_that_is_no_number_matches_no_node_and_spoils_no_other_term(value):
+    above = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": [value]}]}
+    here = {"matchExpressions": [{"key": "size", "operator": "In", "values": ["7"]}]}
+    sized = node()
+    sized["metadata"]["labels"] = {"size": "7"}
+    for terms, best in (([above], []), ([above, here], ["a"])):
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        assert only(sized, asked=pod(affinity={"nodeAffinity": required}))["best"] == best
+
+
+def test_pods_that_have_ended_take_nothing():
+    ended = pod("ended", requests={"cpu": "4"}, nodeName="a") | {"status": {"phase": "Succeeded"}}
+    assert only(node(), ended, asked=pod(requests={"cpu": "4"}))["best"] == ["a"]
+
+
+def test_nodes_that_no_term_names_are_left_out_by_nobody():
+    answer = only(node("a"), node("b"), asked=pod(affinity=named_only("a")))
+    assert answer["best"] == ["a"]
+    assert answer["nodes"]["b"]["plugin"] == ""
+    message = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+    assert answer["nodes"]["b"]["reasons"] == [message]
+
+
+def test_a_term_that_names_two_nodes_at_once_rejects_the_pod_and_counts_no_nodes():
+    answer = only(node("a"), node("b"), asked=pod(affinity=named_only("a", "b")))
+    rejected = {
+        "code": "UnschedulableAndUnresolvable",
+        "plugin": "NodeAffinity",
+        "reasons": ["pod affinity terms conflict"],
+    }
+    assert answer["preFilterStatus"] == rejected
+    assert answer["fitError"] == "0/2 nodes are available: pod affinity terms conflict."
+    for one in answer["nodes"].values():
+        assert {key: one[key] for key in rejected} == rejected
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ({"objects": [{"kind": "Service"}]}, "objects[0].kind: a Service spreads its pods"),
+        ({"objects": [{}]}, "objects[0].kind: is required"),
+        ({"config": {"profiles": []}}, "config: is not supported"),
+        ({"nodes": []}, "nodes: is an unknown field"),
+        ({"pods": [node()]}, "kind: must be Pod"),
+        ({"pods": [pod(nodeName="a")]}, "spec.nodeName: is set"),
+        ({"objects": [pod(nodeName="a")]}, "spec.nodeName: no Node 'a'"),
+        ({"objects": [node(), node()]}, "metadata.name: is a duplicate"),
+        ({"objects": [pod()], "pods": [pod()]}, "metadata.name: is a duplicate"),
+        ({"pods": [pod(), pod()]}, "metadata.name: is a duplicate"),
+        ({"pods": [pod(colour="red")]}, "spec.colour: is an unknown field"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_by_object_field_and_rule(case, message):
+    with pytest.raises(WorldError) as error:
+        score_case(case)
+    assert message in str(error.value)
+
+
+def test_the_command_prints_json_for_programs_and_a_table_for_people(tmp_path, capsys):
+    file = tmp_path / "case.json"
+    case = {"objects": [node(), node("b", cpu="0")], "pods": [pod(requests={"cpu": "1"})]}
+    file.write_text(json.dumps(case))
+    assert main(["score", str(file), "--output", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == score_case(case)
+    assert main(["score", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "NodeResourcesFit: Insufficient cpu" in shown
+    assert "NodeResourcesBalancedAllocation 8" in shown
+
+
+def test_the_example_shows_scores_a_refusal_and_a_preemption(capsys):
+    assert main(["score", str(EXAMPLE)]) == 0
+    shown = capsys.readouterr().out
+    assert "TaintToleration: node(s) had untolerated taint(s)" in shown
+    assert "NodeResourcesFit: Insufficient cpu" in shown
+    assert "NodeResourcesBalancedAllocation 100" in shown
+    assert "preemption would end shop/batch on large" in shown
+
+
+def test_people_are_told_whom_preemption_would_end(tmp_path, capsys):
+    low = pod("low", requests={"cpu": "3"}, nodeName="a")
+    urgent = pod(requests={"cpu": "2"}, priority=1000)
+    file = tmp_path / "case.json"
+    file.write_text(json.dumps({"objects": [node(), low], "pods": [urgent], "preempt": True}))
+    assert main(["score", str(file)]) == 0
+    assert "preemption would end default/low on a\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{", "is not JSON"), ("[]", "must be an object"), (None, "cannot be read")],
+)
+def test_a_file_that_is_no_case_ends_with_one_line_and_code_2(text, message, tmp_path, capsys):
+    file = tmp_path / "case.json"
+    if text is not None:
+        file.write_text(text)
+    assert main(["score", str(file)]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert message in told
+    assert "case.json" in told
