@@ -21,6 +21,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count, pairwise
+from struct import Struct
+from tempfile import TemporaryFile
 from typing import Any
 
 from shared.machine.core import Core
@@ -31,6 +33,7 @@ from shared.replay.read_once import KEPT_BYTES_MAX, ReadOnceBus
 from shared.replay.replay import ReplayReport, replay
 
 PROCESSES_MAX = 8
+TICKET = Struct("=q")  # the number of a part
 DEAREST = "placement"  # its journals are begun first, so that none is left alone at the end
 
 Numbered = list[tuple[int, ReplayReport]]
@@ -141,9 +144,13 @@ class _Work:
 def _in_processes(work: _Work) -> Numbered:
     # Forked, because a child that starts anew would spend longer on its imports than most replays.
     context = multiprocessing.get_context("fork")
-    taken = context.Value("q", 0)
     found: Numbered = []
-    with ProcessPoolExecutor(work.processes, context, _begin, (work, taken)) as pool:
+    with (
+        TemporaryFile() as tickets,
+        ProcessPoolExecutor(work.processes, context, _begin, (work, tickets.fileno())) as pool,
+    ):
+        tickets.write(b"".join(map(TICKET.pack, range(len(work.parts)))))
+        tickets.seek(0)
         try:
             for share in [pool.submit(_share) for _ in range(work.processes)]:
                 found += share.result()
@@ -151,32 +158,36 @@ def _in_processes(work: _Work) -> Numbered:
             text = "a process of the replay was ended from outside; try --processes 1"
             raise ReplayLost(text) from error
         finally:
-            taken.value = len(work.parts)  # after an error: nobody takes another
+            tickets.seek(0, os.SEEK_END)  # after an error: nobody takes another
     return found
 
 
-_mine: tuple[_Work, Any] | None = None
+_mine: tuple[_Work, int] | None = None
 
 
-def _begin(work: _Work, taken: Any) -> None:
+def _begin(work: _Work, tickets: int) -> None:
     """A child's first lines."""
     global _mine
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent says that it was interrupted
     gc.freeze()
-    _mine = work, taken
+    _mine = work, tickets
 
 
 def _share() -> Numbered:
     """In a child: parts, as long as there are any that nobody has taken."""
     assert _mine is not None
-    work, taken = _mine
+    work, tickets = _mine
+    return _in_this_one(work, partial(_take, tickets, len(work.parts)))
 
-    def take() -> int:
-        with taken.get_lock():
-            taken.value += 1
-            return int(taken.value) - 1
 
-    return _in_this_one(work, take)
+def _take(tickets: int, end: int) -> int:
+    """The number of a part that nobody else gets; `end` if there is none.
+
+    The children share the file's position, which each read moves on in the kernel. A lock in
+    shared memory would do as well, until a process is killed while it holds it.
+    """
+    ticket = os.read(tickets, TICKET.size)
+    return int(TICKET.unpack(ticket)[0]) if ticket else end
 
 
 def _in_this_one(work: _Work, take: Callable[[], int]) -> Numbered:

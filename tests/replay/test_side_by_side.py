@@ -15,6 +15,7 @@ from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.machine.fold import fold, state_hash
 from shared.ports.bus import BusUnavailable
 from shared.ports.snapshots import SnapshotMeta
+from shared.replay import side_by_side
 from shared.replay.side_by_side import Part, ReplayLost, Source, pieces, processes_for, replay_all
 from tests.replay.recorded import JOURNALS, recorded
 
@@ -154,6 +155,20 @@ def test_a_process_that_is_killed_is_told_of(run):
     source = Source(source_of(run).opened, killed)
     with pytest.raises(ReplayLost, match="ended from outside"):
         replay_all(source, parts_of(run), 2)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
+def test_a_process_that_is_killed_while_it_takes_a_part_stops_nobody(run, monkeypatch, first):
+    take = side_by_side._take
+
+    def killed(*arguments):
+        if not first:
+            take(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(side_by_side, "_take", killed)
+    with pytest.raises(ReplayLost, match="ended from outside"):
+        replay_all(source_of(run), parts_of(run), 2)
 
 
 def test_there_are_not_more_processes_than_parts_or_cores(run):
