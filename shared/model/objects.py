@@ -82,12 +82,53 @@ class GpuRequest(Struct, frozen=True, gc=False):
     models: tuple[str, ...] = ()
 
 
+Selector = tuple[Requirement, ...]
+"""Requirements on a pod's labels that must all hold: none of them = every pod."""
+
+
+class SpreadConstraint(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A topologySpreadConstraint. `hard` = DoNotSchedule. `selector` None matches no pod; the
+    matchLabelKeys are part of it. Nodes that the pod's own node affinity (`honor_affinity`) or its
+    tolerations (`honor_taints`) keep it from are not counted.
+    """
+
+    topology_key: str
+    max_skew: int
+    hard: bool = True
+    selector: Selector | None = None
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+class PodTerm(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A term of affinity or anti-affinity between pods: those of `namespaces` and of the namespaces
+    that `namespace_selector` matches (neither given = the pod's own) that `selector` matches (None
+    = no pod) in one domain of `topology_key`. The (mis)matchLabelKeys are part of the selector.
+    """
+
+    topology_key: str
+    selector: Selector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: Selector | None = None
+
+
+class PreferredPodTerm(Struct, frozen=True, gc=False):
+    """A term worth `weight` (1..100; negative for anti-affinity) for each pod it matches."""
+
+    weight: int
+    term: PodTerm
+
+
 class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The scheduling-relevant part of a pod: equal specs are interchangeable.
 
     `requests` are the pod's effective requests, sorted by resource name; `nonzero_*` are the same
     with kube-scheduler's defaults for containers that ask for nothing (scoring only). `asked` are
     those of cpu and memory that the pod itself is scored with, where they are others.
+
+    `namespace`, `labels` (sorted by key) and `terminating` are who the pod is, and part of the spec
+    only as far as a rule between pods looks at it: ingest sets them, from the rules there are.
     """
 
     priority: int = 0
@@ -103,6 +144,13 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     gpu: GpuRequest | None = None
     never_preempts: bool = False
     scheduler: str = "default-scheduler"
+    spread: tuple[SpreadConstraint, ...] = ()
+    pod_affinity: tuple[PodTerm, ...] = ()
+    pod_anti_affinity: tuple[PodTerm, ...] = ()
+    pods_preferred: tuple[PreferredPodTerm, ...] = ()
+    namespace: str = ""
+    labels: tuple[tuple[str, str], ...] = ()
+    terminating: bool = False
 
     def request(self, resource: str) -> int:
         """Requested amount of one resource, 0 where absent."""
