@@ -18,6 +18,8 @@ from shared.model.objects import (
 
 EFFECTS = (NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE)
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+HARD = "requiredDuringSchedulingIgnoredDuringExecution"
+SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
 WEIGHT_MAX = 100
 SECONDS_MAX = 1 << 62
 
@@ -60,15 +62,24 @@ def node_affinity(spec: Fields) -> tuple[tuple[SelectorTerm, ...], tuple[Preferr
     affinity = spec.child("affinity")
     affinity.only(("nodeAffinity", "podAffinity", "podAntiAffinity"))
     fields = affinity.child("nodeAffinity")
-    hard = "requiredDuringSchedulingIgnoredDuringExecution"
-    soft = "preferredDuringSchedulingIgnoredDuringExecution"
-    fields.only((hard, soft))
-    selector = fields.child(hard)
+    required, preferred = added_affinity(fields)
+    if required == ():
+        raise fields.child(HARD).error("nodeSelectorTerms", "must not be empty")
+    return required or (), preferred
+
+
+def added_affinity(
+    fields: Fields,
+) -> tuple[tuple[SelectorTerm, ...] | None, tuple[PreferredTerm, ...]]:
+    """(required terms, preferred terms) of a nodeAffinity; None = nothing is required, which is
+    other than no term, as no node matches that.
+    """
+    fields.only((HARD, SOFT))
+    selector = fields.child(HARD)
     selector.only(("nodeSelectorTerms",))
     required = tuple(selector_term(item) for item in selector.children("nodeSelectorTerms"))
-    if fields.has(hard) and not required:
-        raise selector.error("nodeSelectorTerms", "must not be empty")
-    return required, tuple(_preferred(item) for item in fields.children(soft))
+    preferred = tuple(_preferred(item) for item in fields.children(SOFT))
+    return required if fields.has(HARD) else None, preferred
 
 
 def _preferred(fields: Fields) -> PreferredTerm:

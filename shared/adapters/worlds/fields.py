@@ -88,6 +88,10 @@ class Fields:
             raise self.error(key, f"{found} is not within {low}..{high}")
         return found
 
+    def number(self, key: str) -> float:
+        """A number, whole or not; 0 where absent."""
+        return float(self._typed(key, (int, float), "a number", 0))
+
     def one_of(self, key: str, known: tuple[str, ...], default: str) -> str:
         """One of the known words."""
         found = self.text(key, default)

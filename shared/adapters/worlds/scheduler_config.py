@@ -1,0 +1,184 @@
+"""KubeSchedulerConfiguration v1 to the profiles that Muster runs; errors name file, field and rule.
+
+Read as kube-scheduler 1.35 reads `--config`: unknown fields are errors, its defaults are filled in,
+and its validation is repeated. What only concerns how a scheduler process runs (leader election,
+connection, profiling, parallelism) is checked and passed over; docs/config.md lists it.
+"""
+
+from pathlib import Path
+
+from shared.adapters.worlds.documents import read_objects
+from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.scheduler_args import (
+    API_VERSION,
+    INT32_MAX,
+    duration_ms,
+    with_arguments,
+)
+from shared.adapters.worlds.scheduler_plugins import (
+    BIND,
+    FILTER,
+    POST_FILTER,
+    PRE_ENQUEUE,
+    PRE_FILTER,
+    PRE_SCORE,
+    QUEUE_SORT,
+    SCORE,
+    WEIGHTS,
+    Named,
+    expanded,
+    plugin_set,
+)
+from shared.model.profile import DEFAULT_SCHEDULER, WEIGHTS_MAX, Configuration, Profile
+
+KIND = "KubeSchedulerConfiguration"
+SECONDS_MAX = 1 << 40
+FIELDS = (
+    *("apiVersion", "kind", "parallelism", "leaderElection", "clientConnection"),
+    *("enableProfiling", "enableContentionProfiling", "percentageOfNodesToScore"),
+    *("podInitialBackoffSeconds", "podMaxBackoffSeconds", "profiles", "extenders"),
+    "delayCacheUntilActive",
+)
+NEEDS_PRE_FILTER = ("NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity")
+NEEDS_PRE_SCORE = (
+    *("TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation"),
+    *("PodTopologySpread", "InterPodAffinity"),
+)
+NOT_SCORED = ("ImageLocality", "DynamicResources")
+
+
+def read_config(path: Path) -> Configuration:
+    """The configuration in a file, YAML or JSON. Raises WorldError."""
+    objects = list(read_objects(path)) if path.is_file() else []
+    if not path.is_file():
+        raise WorldError(str(path), "", "does not exist")
+    if len(objects) != 1:
+        raise WorldError(str(path), "", f"must hold one {KIND}, holds {len(objects)} objects")
+    fields = Fields.root(str(path), objects[0].values)
+    return config_of(fields)
+
+
+def config_of(fields: Fields) -> Configuration:
+    """The configuration in an object. Raises WorldError."""
+    for key, right in (("apiVersion", API_VERSION), ("kind", KIND)):
+        if fields.required_text(key) != right:
+            raise fields.error(key, f"must be {right}, is {fields.text(key)!r}")
+    fields.only(FIELDS)
+    _check_process(fields)
+    _check_sampling(fields)
+    for extender in fields.children("extenders"):
+        raise extender.error("", "extenders are not supported")
+    first_s = fields.integer("podInitialBackoffSeconds", 1, 1, SECONDS_MAX)
+    most_s = fields.integer("podMaxBackoffSeconds", 10, 0, SECONDS_MAX)
+    if most_s < first_s:
+        raise fields.error("podMaxBackoffSeconds", f"must be at least {first_s}, as the first is")
+    return Configuration(
+        profiles=_profiles(fields), backoff_initial_ms=first_s * 1000, backoff_max_ms=most_s * 1000
+    )
+
+
+def _check_process(fields: Fields) -> None:
+    """What concerns the process of a kube-scheduler."""
+    fields.integer("parallelism", 16, 1, INT32_MAX)
+    for key in ("enableProfiling", "enableContentionProfiling", "delayCacheUntilActive"):
+        fields.flag(key)
+    client = fields.child("clientConnection")
+    client.only(("kubeconfig", "acceptContentTypes", "contentType", "qps", "burst"))
+    for key in ("kubeconfig", "acceptContentTypes", "contentType"):
+        client.text(key)
+    client.number("qps")
+    client.integer("burst", 100, 0, INT32_MAX)
+    _check_election(fields.child("leaderElection"))
+
+
+def _check_election(election: Fields) -> None:
+    names = ("resourceLock", "resourceName", "resourceNamespace")
+    times = {"leaseDuration": 15_000.0, "renewDeadline": 10_000.0, "retryPeriod": 2_000.0}
+    election.only(("leaderElect", *times, *names))
+    for key in names:
+        election.text(key)
+    for key, default_ms in times.items():
+        # An explicit 0 is taken for absent, as in kube-scheduler.
+        times[key] = duration_ms(election, key, default_ms) or default_ms
+    if not election.flag("leaderElect", default=True):
+        return
+    for key, value_ms in times.items():
+        if value_ms < 0:
+            raise election.error(key, "must be greater than zero")
+    if times["leaseDuration"] <= times["renewDeadline"]:
+        raise election.error("leaseDuration", "must be greater than renewDeadline")
+    if (election.text("resourceLock") or "leases") != "leases":
+        raise election.error("resourceLock", 'must be "leases"')
+
+
+def _check_sampling(fields: Fields) -> None:
+    if fields.integer("percentageOfNodesToScore", 0, 0, 100) not in (0, 100):
+        raise fields.error(
+            "percentageOfNodesToScore", "sampling is not supported: all nodes are scored, say 100"
+        )
+
+
+def _profiles(fields: Fields) -> tuple[Profile, ...]:
+    written = list(fields.children("profiles")) or [fields.child("profiles[0]")]
+    default = DEFAULT_SCHEDULER if len(written) == 1 else ""
+    found: list[Profile] = []
+    sorting = [plugin_set(one.child("plugins"), QUEUE_SORT) for one in written]
+    for one, queue_sort in zip(written, sorting, strict=True):
+        profile = _profile(one, default)
+        if queue_sort != sorting[0]:
+            raise one.error(f"plugins.{QUEUE_SORT}", "must be the same for all profiles")
+        if any(profile.name == other.name for other in found):
+            raise one.error("schedulerName", f"{profile.name!r} is a duplicate")
+        found.append(profile)
+    return tuple(found)
+
+
+def _profile(fields: Fields, default: str) -> Profile:
+    fields.only(("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig"))
+    name = fields.text("schedulerName") if fields.has("schedulerName") else default
+    if not name:
+        raise fields.error("schedulerName", "is required")
+    _check_sampling(fields)
+    plugins = fields.child("plugins")
+    points = expanded(plugins)
+    names = {point: tuple(one.name for one in found) for point, found in points.items()}
+    _check_points(plugins, names)
+    _check_weights(plugins, points[SCORE])
+    profile = Profile(
+        name=name,
+        names_nodes="NodeAffinity" in names[PRE_FILTER],
+        filters=names[FILTER],
+        scores=tuple((one.name, one.weight) for one in points[SCORE]),
+        preempts="DefaultPreemption" in names[POST_FILTER],
+    )
+    return with_arguments(profile, fields)
+
+
+def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]]) -> None:
+    """What no profile can do without."""
+    if not names[QUEUE_SORT]:
+        raise plugins.error(QUEUE_SORT, "a profile needs PrioritySort")
+    if not names[BIND]:
+        raise plugins.error(BIND, "a profile needs DefaultBinder")
+    if "SchedulingGates" not in names[PRE_ENQUEUE]:
+        raise plugins.error(PRE_ENQUEUE, "a profile without SchedulingGates is not supported")
+    if "NodeResourcesFit" not in names[FILTER]:
+        raise plugins.error(
+            FILTER, "a profile without NodeResourcesFit is not supported: nodes never hold too much"
+        )
+    needs = ((FILTER, PRE_FILTER, NEEDS_PRE_FILTER), (SCORE, PRE_SCORE, NEEDS_PRE_SCORE))
+    for point, before, needing in needs:
+        for name in needing:
+            if name in names[point] and name not in names[before]:
+                raise plugins.error(before, f"{name} is not there, and its {point} needs it")
+
+
+def _check_weights(plugins: Fields, scores: tuple[Named, ...]) -> None:
+    for one in scores:
+        if one.name in NOT_SCORED and one.weight != WEIGHTS[one.name]:
+            raise plugins.error(
+                SCORE, f"{one.name} is not supported: its weight is {WEIGHTS[one.name]} or none"
+            )
+    if sum(one.weight for one in scores) > WEIGHTS_MAX:
+        raise plugins.error(SCORE, f"weights of more than {WEIGHTS_MAX} in all are not supported")

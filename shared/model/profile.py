@@ -1,0 +1,74 @@
+"""A scheduling profile: which plugins run for pods of one schedulerName, in which order, with which
+weights and arguments. Values only, after defaults and multiPoint; names are kube-scheduler's.
+"""
+
+from msgspec import Struct
+
+from shared.model.objects import CPU, MEMORY, PreferredTerm, SelectorTerm
+
+LEAST_ALLOCATED, MOST_ALLOCATED = "LeastAllocated", "MostAllocated"
+REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
+
+DEFAULT_SCHEDULER = "default-scheduler"
+DEFAULT_FILTERS = (
+    *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts"),
+    *("NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
+    *("PodTopologySpread", "InterPodAffinity", "DynamicResources"),
+)
+DEFAULT_SCORES = (
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodeResourcesFit", 1),
+    ("VolumeBinding", 1),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("DynamicResources", 2),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+)
+WEIGHTS_MAX = 299
+"""Of all score plugins of a profile together: a total then fits the 16 bits that it is kept in."""
+
+
+class Strategy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """NodeResourcesFit's scoringStrategy. `resources` are (name, weight); `shape` is
+    (utilization in percent, score 0..100) with rising utilization, for RequestedToCapacityRatio.
+    """
+
+    kind: str = LEAST_ALLOCATED
+    resources: tuple[tuple[str, int], ...] = ((CPU, 1), (MEMORY, 1))
+    shape: tuple[tuple[int, int], ...] = ()
+
+
+class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Pods whose schedulerName is `name`. `names_nodes` = NodeAffinity runs at preFilter, where it
+    leaves out nodes that the pod does not name. `balanced` are the resources of
+    NodeResourcesBalancedAllocation. Resources that are ignored, by name or by the part before the
+    slash, are not filtered by. A node must match `added_required` (None = there is none) whatever
+    the pod says, and `added_preferred` counts like the pod's own.
+    """
+
+    name: str = DEFAULT_SCHEDULER
+    names_nodes: bool = True
+    filters: tuple[str, ...] = DEFAULT_FILTERS
+    scores: tuple[tuple[str, int], ...] = DEFAULT_SCORES
+    preempts: bool = True
+    strategy: Strategy = Strategy()
+    balanced: tuple[str, ...] = (CPU, MEMORY)
+    ignored_resources: tuple[str, ...] = ()
+    ignored_groups: tuple[str, ...] = ()
+    added_required: tuple[SelectorTerm, ...] | None = None
+    added_preferred: tuple[PreferredTerm, ...] = ()
+
+    def weight(self, plugin: str) -> int:
+        """What a score plugin counts, 0 = it does not run."""
+        return dict(self.scores).get(plugin, 0)
+
+
+class Configuration(Struct, frozen=True, kw_only=True):
+    """What a KubeSchedulerConfiguration says that Muster acts on."""
+
+    profiles: tuple[Profile, ...]
+    backoff_initial_ms: int = 1_000
+    backoff_max_ms: int = 10_000

@@ -1,0 +1,169 @@
+"""KubeSchedulerConfiguration: what becomes of defaults, weights, order and arguments, and what
+errors name. Which files are refused at all is held against kube-scheduler in tests/parity.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.scheduler_config import config_of, read_config
+from shared.model.objects import PreferredTerm, Requirement, SelectorTerm
+from shared.model.profile import DEFAULT_FILTERS, DEFAULT_SCORES, Configuration, Profile, Strategy
+
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+def _profile(**fields: Any) -> Profile:
+    (found,) = config_of(Fields.root("file", {**HEAD, "profiles": [fields]})).profiles
+    return found
+
+
+def _error(**fields: Any) -> str:
+    with pytest.raises(WorldError) as caught:
+        config_of(Fields.root("file", {**HEAD, **fields}))
+    return str(caught.value)
+
+
+def test_an_empty_file_is_the_default_profile():
+    assert config_of(Fields.root("file", HEAD)) == Configuration(profiles=(Profile(),))
+
+
+def test_a_default_that_is_named_keeps_its_place_and_loses_its_weight():
+    found = _profile(plugins={"multiPoint": {"enabled": [{"name": "NodeAffinity"}]}})
+    assert found.filters == DEFAULT_FILTERS
+    assert dict(found.scores) == {**dict(DEFAULT_SCORES), "NodeAffinity": 1}
+
+
+def test_plugins_named_at_a_point_come_first():
+    found = _profile(
+        plugins={
+            "filter": {"enabled": [{"name": "NodePorts"}], "disabled": [{"name": "NodeName"}]},
+            "score": {"enabled": [{"name": "NodeAffinity", "weight": 7}]},
+        }
+    )
+    others = [name for name in DEFAULT_FILTERS if name not in ("NodePorts", "NodeName")]
+    assert found.filters == ("NodePorts", *others)
+    assert found.scores[0] == ("NodeAffinity", 7)
+    assert (found.weight("TaintToleration"), found.weight("NodePorts")) == (3, 0)
+
+
+def test_a_disabled_plugin_may_be_named_again_and_comes_last():
+    names = ("NodePorts", "NodeAffinity")
+    found = _profile(
+        plugins={
+            "filter": {
+                "enabled": [{"name": name} for name in names],
+                "disabled": [{"name": "NodePorts"}],
+            }
+        }
+    )
+    assert (found.filters[0], found.filters[-1]) == ("NodeAffinity", "NodePorts")
+
+
+def test_nothing_but_what_is_named_runs_where_all_is_disabled():
+    found = _profile(
+        plugins={"score": {"enabled": [{"name": "NodeAffinity"}], "disabled": [{"name": "*"}]}}
+    )
+    assert found.scores == (("NodeAffinity", 1),)
+
+
+def test_points_that_change_more_than_filters_and_scores():
+    found = _profile(
+        plugins={
+            "preFilter": {"disabled": [{"name": "NodeAffinity"}]},
+            "postFilter": {"disabled": [{"name": "DefaultPreemption"}]},
+        }
+    )
+    assert (found.names_nodes, found.preempts) == (False, False)
+
+
+def test_arguments():
+    term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    shape = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
+    found = _profile(
+        pluginConfig=[
+            {
+                "name": "NodeResourcesFit",
+                "args": {
+                    "ignoredResources": ["example.com/widget"],
+                    "ignoredResourceGroups": ["example.org"],
+                    "scoringStrategy": {
+                        "type": "RequestedToCapacityRatio",
+                        "resources": [{"name": "cpu", "weight": 3}, {"name": "nvidia.com/gpu"}],
+                        "requestedToCapacityRatio": {"shape": shape},
+                    },
+                },
+            },
+            {
+                "name": "NodeResourcesBalancedAllocation",
+                "args": {"resources": [{"name": "cpu"}, {"name": "memory"}, {"name": "x.y/z"}]},
+            },
+            {
+                "name": "NodeAffinity",
+                "args": {
+                    "addedAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {
+                            "nodeSelectorTerms": [term]
+                        },
+                        "preferredDuringSchedulingIgnoredDuringExecution": [
+                            {"weight": 7, "preference": term}
+                        ],
+                    }
+                },
+            },
+        ]
+    )
+    terms = SelectorTerm((Requirement("disk", "In", ("ssd",)),))
+    assert found == Profile(
+        strategy=Strategy(
+            "RequestedToCapacityRatio",
+            (("cpu", 3), ("nvidia.com/gpu", 1)),
+            ((0, 100), (100, 0)),
+        ),
+        balanced=("cpu", "memory", "x.y/z"),
+        ignored_resources=("example.com/widget",),
+        ignored_groups=("example.org",),
+        added_required=(terms,),
+        added_preferred=(PreferredTerm(7, terms),),
+    )
+
+
+def test_several_profiles_and_the_backoff_of_all():
+    profiles = [{"schedulerName": "a"}, {"schedulerName": "b"}]
+    fields = {**HEAD, "podInitialBackoffSeconds": 2, "podMaxBackoffSeconds": 60}
+    found = config_of(Fields.root("file", {**fields, "profiles": profiles}))
+    assert [one.name for one in found.profiles] == ["a", "b"]
+    assert (found.backoff_initial_ms, found.backoff_max_ms) == (2_000, 60_000)
+
+
+def test_errors_name_file_field_and_rule():
+    assert _error(profile=[]) == "file: profile: is an unknown field"
+    assert _error(profiles=[{"plugins": {"filter": {"enabled": [{"name": "Foo"}]}}}]) == (
+        "file: profiles[0].plugins.filter.enabled[0].name: there is no plugin 'Foo'"
+    )
+    added = {"name": "NodeAffinity", "args": {"added": {}}}
+    assert _error(profiles=[{"pluginConfig": [added]}]) == (
+        "file: profiles[0].pluginConfig[0].args.added: is an unknown field"
+    )
+    assert "extenders[0]: extenders are not supported" in _error(extenders=[{"urlPrefix": "x"}])
+    assert "profiles[1].schedulerName: 'a' is a duplicate" in _error(
+        profiles=[{"schedulerName": "a"}, {"schedulerName": "a"}]
+    )
+
+
+def test_a_file_holds_one_configuration(tmp_path: Path):
+    path = tmp_path / "config.yaml"
+    text = "\n".join(f"{key}: {value}" for key, value in HEAD.items())
+    path.write_text(text)
+    assert read_config(path).profiles == (Profile(),)
+    path.write_text(f"{text}\n---\n{text}\n")
+    with pytest.raises(WorldError, match="must hold one KubeSchedulerConfiguration, holds 2"):
+        read_config(path)
+    path.write_text(f"{text}\nkind: Other\n")
+    with pytest.raises(WorldError, match="'kind' is a duplicate"):
+        read_config(path)
+    with pytest.raises(WorldError, match="does not exist"):
+        read_config(tmp_path / "absent.yaml")
