@@ -53,6 +53,7 @@ class _Shard:
     def __init__(self, case: Case) -> None:
         self._core = PlacementCore(0)
         self._state: PlacementState = self._core.new()
+        self._state.table.counters.labels_of = dict(case.namespaces)
         self._sigs: dict[PodSpec, int] = {}
         self._names = [node.name for node in case.nodes]
         ids = {name: number for number, name in enumerate(self._names, start=1)}

@@ -6,6 +6,7 @@ a result.
 
 import numpy as np
 
+from shared.framework.between import Cycles, Rules, as_columns, refused_with, rules_of
 from shared.framework.cache import RowCache, feasible_count, fresh_row, update
 from shared.framework.devices import pick_devices
 from shared.framework.layout import I16, I64, INFEASIBLE, Held
@@ -40,6 +41,9 @@ class Kernel:
         if table.size == 0:
             return _as_picks(None)
         held = _held_here(table, held)
+        rules = rules_of(table, sig)
+        if rules is not None:
+            return self._place_between(table, sig, rules, k, held)
         sig.asked = True
         static, local, _ = self._row(table, sig, once=False)
         if held:
@@ -55,6 +59,9 @@ class Kernel:
             return None
         if held:
             held = _held_here(table, held)
+        rules = rules_of(table, sig)
+        if rules is not None:
+            return _cycles(table, sig, rules, self._row(table, sig, once=False), held).next()
         # A row of a signature that is asked for once is not worth its memory.
         once, sig.asked = not sig.asked, True
         static, local, feasible = self._row(table, sig, once)
@@ -72,15 +79,33 @@ class Kernel:
         if table.size == 0:
             return _as_picks(None)
         held = _held_here(table, held)
+        rules = rules_of(table, sig)
+        if rules is not None:
+            return _as_picks(_cycles(table, sig, rules, fresh_row(table, sig), held).next())
         static, local, _ = fresh_row(table, sig)
         if held:
             local = _with_held(table, sig, local, held)
         return _as_picks(_best(table, sig, static, local, held))
 
+    def _place_between(
+        self, table: NodeTable, sig: Signature, rules: Rules, k: int, held: Held | None
+    ) -> Picks:
+        cycles = _cycles(table, sig, rules, self._row(table, sig, once=False), held)
+        picks: list[Pick] = []
+        while len(picks) < k and (pick := cycles.next()) is not None:
+            picks.append(pick)
+            cycles.take(pick.row)
+        if not picks:
+            return _as_picks(None)
+        return Picks(*as_columns(picks), picks[0].feasible, picks[0].runner_up)
+
     def feasible_any(
         self, table: NodeTable, sig: Signature, rows: I64, held: Held | None = None
     ) -> bool:
         """Whether one more pod fits on any of these rows."""
+        rules = rules_of(table, sig)
+        if rules is not None:
+            rows = rows[~refused_with(table, rules, table.counters.now(), held)[rows]]
         static = self.cache.static(table.parent or table, sig)
         if static.ok is not None:
             rows = rows[static.ok[rows]]
@@ -114,6 +139,18 @@ class Kernel:
         local = local.copy()
         update(local, table, sig, static, changed)
         return static, local, feasible_count(local)
+
+
+def _cycles(
+    table: NodeTable,
+    sig: Signature,
+    rules: Rules,
+    row: tuple[Static, I16, int],
+    held: Held | None,
+) -> Cycles:
+    static, local, _ = row
+    local = _with_held(table, sig, local, held) if held else local.copy()
+    return Cycles(table, sig, rules, static, local, held)
 
 
 def _held_here(table: NodeTable, held: Held | None) -> Held | None:

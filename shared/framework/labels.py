@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shared.framework.layout import I32, Mask
+from shared.framework.layout import I32, I64, Mask
 
 ABSENT = -1
 DIGITS_MAX = 63  # of a label's value
@@ -19,9 +19,22 @@ class LabelColumn:
     def __init__(self, values: Sequence[str | None]) -> None:
         self.values: dict[str, int] = {}
         self.codes: I32 = np.full(len(values), ABSENT, np.int32)
+        self._slots: I64 | None = None
         for row, value in enumerate(values):
             if value is not None:
                 self.codes[row] = self.values.setdefault(value, len(self.values))
+
+    @property
+    def slots(self) -> I64:
+        """Codes from 1 on, 0 where the label is absent: places in a sum by domain."""
+        if self._slots is None:
+            self._slots = self.codes.astype(np.int64) + 1
+        return self._slots
+
+    @property
+    def width(self) -> int:
+        """Places that `slots` needs."""
+        return len(self.values) + 1
 
     def present(self) -> Mask:
         """Nodes that have the label."""

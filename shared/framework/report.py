@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shared.framework.layout import F64, I64, Held, Mask
+from shared.framework.between import held_counts, rules_of
+from shared.framework.layout import I64, Held, Mask
 from shared.framework.picks import Reasons
 from shared.framework.plugin import Refusal, StaticFilter
 from shared.framework.profile import (
@@ -51,9 +52,36 @@ def pre_filter(sig: Signature) -> tuple[str, str] | None:
     return None if message is None else (NAMED_NODES.name, message)
 
 
-def _refusals(table: NodeTable, sig: Signature, cols: F64) -> Iterator[tuple[str, list[Refusal]]]:
+def _between_pods(
+    table: NodeTable, sig: Signature, held: Held | None
+) -> Iterator[tuple[str, list[Refusal]]]:
+    """Rules between pods. Where nominated pods are, what is refused with them comes first."""
+    rules = rules_of(table, sig)
+    if rules is None:
+        return
+    now = table.counters.now()
+    refusals = list(rules.refusals(now))
+    for row, counts in held_counts(table, now, held):
+        if not rules.refused(counts, now)[row]:
+            continue
+        for mine, other in zip(refusals, rules.refusals(counts, now), strict=True):
+            mine.refused[row] = other.refused[row]
+    for plugin in dict.fromkeys(one.plugin for one in refusals):
+        yield (
+            plugin,
+            [
+                Refusal(one.message, one.refused, np.full(table.size, one.resolvable))
+                for one in refusals
+                if one.plugin == plugin
+            ],
+        )
+
+
+def _refusals(
+    table: NodeTable, sig: Signature, held: Held | None
+) -> Iterator[tuple[str, list[Refusal]]]:
     """Each filter plugin in order with its refusals over all nodes, PreFilter's first."""
-    never = np.zeros(table.size, np.bool_)
+    never, cols = np.zeros(table.size, np.bool_), table.cols
     rejected = pre_filter(sig)
     if rejected is not None:
         plugin_name, message = rejected
@@ -71,18 +99,19 @@ def _refusals(table: NodeTable, sig: Signature, cols: F64) -> Iterator[tuple[str
     if sig.whole_devices:
         amounts, devices = [*amounts, *devices], []
     yield FIT.name, amounts
+    yield from _between_pods(table, sig, held)
     yield static(GPU_MODEL)
     yield GPU_DEVICES.name, devices
 
 
 def _first_refusals(
-    table: NodeTable, sig: Signature
+    table: NodeTable, sig: Signature, held: Held | None
 ) -> Iterator[tuple[str, list[Refusal], Mask, Mask]]:
     """Plugin, its refusals, the nodes it is the first to refuse, and those of them that are
     resolvable: a node with several reasons of one plugin is resolvable only if all of them are.
     """
     open_nodes = np.ones(table.size, np.bool_)
-    for name, refusals in _refusals(table, sig, table.cols):
+    for name, refusals in _refusals(with_held(table, held), sig, held):
         refused = np.zeros(table.size, np.bool_)
         resolvable = np.ones(table.size, np.bool_)
         for refusal in refusals:
@@ -103,6 +132,7 @@ def with_held(table: NodeTable, held: Held | None) -> NodeTable:
         for sig, mask in held[node_id] if row is not None else ():
             assert row is not None
             trial.charge(sig, np.array([row], np.int64), np.array([mask], np.int64))
+    trial.counters = table.counters  # a nomination counts there for its own node alone
     return trial
 
 
@@ -115,7 +145,7 @@ def reasons(table: NodeTable, sig: Signature, held: Held | None = None) -> Reaso
         return Reasons(((rejected[1], 0),), 0)
     counts: dict[str, int] = {}
     resolvable_count = 0
-    for _, refusals, first, resolvable in _first_refusals(with_held(table, held), sig):
+    for _, refusals, first, resolvable in _first_refusals(table, sig, held):
         for refusal in refusals:
             nodes = int(np.count_nonzero(refusal.refused & first))
             if nodes:
@@ -130,7 +160,7 @@ def resolvable_rows(table: NodeTable, sig: Signature, held: Held | None = None) 
     A node may be refused for want of room first and have the wrong GPU model besides.
     """
     found = np.zeros(table.size, np.bool_)
-    for _, _, _, resolvable in _first_refusals(with_held(table, held), sig):
+    for _, _, _, resolvable in _first_refusals(table, sig, held):
         found |= resolvable
     passing = Static(table, sig.spec).ok
     if passing is not None:
@@ -141,7 +171,7 @@ def resolvable_rows(table: NodeTable, sig: Signature, held: Held | None = None) 
 def explain(table: NodeTable, sig: Signature, held: Held | None = None) -> list[NodeReport]:
     """Every node, in tie order: who refused it and why, or its scores by plugin."""
     refused: dict[int, NodeReport] = {}
-    for name, refusals, first, resolvable in _first_refusals(with_held(table, held), sig):
+    for name, refusals, first, resolvable in _first_refusals(table, sig, held):
         for row in np.flatnonzero(first).tolist():
             texts = tuple(r.message for r in refusals if r.refused[row])
             refused[row] = NodeReport(
@@ -157,10 +187,12 @@ def explain(table: NodeTable, sig: Signature, held: Held | None = None) -> list[
     feasible[list(refused)] = False
     static = Static(table, sig.spec)
     normalised = static.normalised(static.counts(feasible))
+    rules = rules_of(table, sig)
+    between = [] if rules is None else rules.scores(table.counters.now(), feasible)
     reports = []
     for row in range(table.size):
         report = refused.get(row)
-        reports.append(report or _scored(table, sig, static, normalised, row))
+        reports.append(report or _scored(table, sig, static, normalised, between, row))
     return reports
 
 
@@ -169,6 +201,7 @@ def _scored(
     sig: Signature,
     static: Static,
     normalised: list[tuple[int, ...]],
+    between: list[tuple[str, int, I64]],
     row: int,
 ) -> NodeReport:
     group = 0 if static.class_of is None else int(static.class_of[row])
@@ -179,6 +212,9 @@ def _scored(
         )
         if applies
     ]
+    for name, weight, column in between:
+        score = int(column[row])
+        scores.append(PluginScore(name, score, score, weight))
     values = OneNode(table, row).values
     for local in LOCAL_SCORES:
         if local.applies(sig):

@@ -32,12 +32,15 @@ class OneNode:
     the caller's.
     """
 
-    __slots__ = ("_devices", "_ports", "_table", "row", "values")
+    __slots__ = ("_devices", "_ports", "_table", "moved", "nominated", "row", "values")
 
     def __init__(self, table: "NodeTable", row: int) -> None:
         self.row = row
         self.values: list[float] = table.cols[:, row].tolist()
         self._table = table
+        # Pods that rules between pods look at: those that came and went, and nominated ones.
+        self.moved: list[tuple[Signature, int]] = []
+        self.nominated: list[Signature] = []
         # Most pods have neither devices nor ports, so these are read when first needed.
         self._devices: list[int] | None = None
         self._ports: dict[HostPort, int] | None = None
@@ -76,15 +79,21 @@ class OneNode:
         """One pod more, in what Filter and Score read."""
         self._score_part(sig, 1)
         self._filter_part(sig, mask, 1)
+        if sig.counted:
+            self.moved.append((sig, 1))
 
     def remove(self, sig: "Signature", mask: int = 0) -> None:
         """One pod less."""
         self._score_part(sig, -1)
         self._filter_part(sig, mask, -1)
+        if sig.counted:
+            self.moved.append((sig, -1))
 
     def hold(self, sig: "Signature", mask: int = 0) -> None:
         """One pod more for Filter alone: a nomination."""
         self._filter_part(sig, mask, 1)
+        if sig.counted:
+            self.nominated.append(sig)
 
     def _score_part(self, sig: "Signature", sign: int) -> None:
         values = self.values

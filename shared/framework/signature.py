@@ -3,6 +3,8 @@
 Nothing here depends on which nodes there are; what does is in static.py.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from shared.framework.layout import (
@@ -20,6 +22,9 @@ from shared.framework.layout import (
 from shared.framework.profile import FIT, GPU_DEVICES
 from shared.framework.table import NodeTable
 from shared.model.objects import CPU, MEMORY, PODS, GpuRequest, PodSpec
+
+if TYPE_CHECKING:
+    from shared.framework.between import Rules
 
 ONE_SLOT = (FREE + PODS_INDEX, -1.0)
 
@@ -42,7 +47,7 @@ class Signature:
         *("gpu_count", "gpu_milli", "linear", "memory", "ports", "requests", "room", "room_cpu"),
         *("room_memory", "score_delta", "sig_id", "spec", "taken_cpu", "taken_memory"),
         "whole_devices",
-        *("_floors",),
+        *("_floors", "counted", "rules"),
     )
 
     def __init__(self, table: NodeTable, sig_id: int, spec: PodSpec) -> None:
@@ -73,6 +78,10 @@ class Signature:
         self.linear = self.gpu_count == 0 and not self.ports
         self.asked = False  # whether a kernel met it before; a hint for its cache, not state
         self._floors: tuple[slice, F64] | None = None
+        # Rules between pods: the counters that a pod moves (their owner keeps this), and what
+        # applies to it (between.rules_of keeps that).
+        self.counted: tuple[tuple[int, int], ...] = ()
+        self.rules: tuple[tuple[int, int, int], Rules | None] | None = None
         self.score_delta = (
             (ROOM, -taken_cpu),
             (ROOM + 1, -taken_memory),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shared.framework.changes import ChangeLog, runs
+from shared.framework.counters import Counters
 from shared.framework.devices import charge_devices, charge_one, derive_row
 from shared.framework.labels import LabelColumn
 from shared.framework.layout import (
@@ -62,6 +63,7 @@ class NodeTable:
         self.taint_class: I32 = np.zeros(0, np.int32)
         self.taint_classes: list[TaintClass] = []
         self.ports = PortLedger()
+        self.counters = Counters()
         self.changes = ChangeLog()
         self.lowest = Lowest()
         self.whole = True  # every node has some cpu and some memory
@@ -182,6 +184,7 @@ class NodeTable:
         for name in ("cols", "allocatable"):
             old = getattr(self, name)
             setattr(self, name, np.concatenate((old, np.zeros((len(old), count))), axis=1))
+        self.counters.grow(count)
         devices = np.zeros((count, self.gpu_free.shape[1]), np.int32)
         self.gpu_free = np.concatenate((self.gpu_free, devices))
         for name in ("gpu_count", "generation"):
@@ -206,6 +209,7 @@ class NodeTable:
         self.gpu_count = self.gpu_count[order]
         self.generation = self.generation[order]
         self.taint_class = self.taint_class[order]
+        self.counters.keep(order)
         self._rows = {node_id: row for row, node_id in enumerate(self.ids.tolist())}
         self.changes.restart()
         self._static_changed()
@@ -281,6 +285,8 @@ class NodeTable:
         if sig.ports:
             for node_id in self.ids[rows].tolist():
                 self.ports.charge(node_id, sig.ports, sign)
+        if sig.counted:
+            self.counters.charge(sig, rows, sign)
         self._mark(rows)
 
     def charge_one(self, sig: "Signature", row: int, mask: int, sign: int = 1) -> None:
@@ -293,6 +299,8 @@ class NodeTable:
             charge_one(self, sig, row, mask, sign)
         if sig.ports:
             self.ports.charge(self.node_id_at(row), sig.ports, sign)
+        if sig.counted:
+            self.counters.charge_one(sig, row, sign)
         self.generation[row] += 1
         self.changes.append_one(row)
 
@@ -332,6 +340,7 @@ class NodeTable:
         twin.gpu_free = self.gpu_free.copy()
         twin.generation = self.generation.copy()
         twin.ports = self.ports.copy()
+        twin.counters = self.counters.twin()
         twin.parent = self
         twin.forked_at = self.changes.position
         return twin

@@ -152,6 +152,13 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     labels: tuple[tuple[str, str], ...] = ()
     terminating: bool = False
 
+    @property
+    def has_rules(self) -> bool:
+        """Whether it has rules between pods of its own."""
+        return bool(
+            self.spread or self.pod_affinity or self.pod_anti_affinity or self.pods_preferred
+        )
+
     def request(self, resource: str) -> int:
         """Requested amount of one resource, 0 where absent."""
         for name, amount in self.requests:

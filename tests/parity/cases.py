@@ -7,7 +7,7 @@ one feature alone, the others any number of them together. Only what Muster supp
 from collections.abc import Callable
 from random import Random
 
-from tests.parity import amounts, rules
+from tests.parity import amounts, between, rules
 from tests.parity.draft import CPU, GI, MEMORY, PODS, Container, Draft, Node, Object, Pod
 
 Feature = Callable[[Random, Draft], None]
@@ -23,10 +23,20 @@ FEATURES: tuple[Feature, ...] = (
     *(rules.hard_taints, rules.soft_taints, rules.unschedulable, rules.tolerations),
     *(rules.node_selector, rules.required_affinity, rules.match_fields, rules.preferred_affinity),
     *(rules.host_ports, rules.host_network, rules.priorities, rules.namespaces),
+    *(between.labelled, between.hard_spread, between.soft_spread),
+    *(between.pod_affinity, between.pod_anti_affinity, between.existing_anti_affinity),
+    between.pods_preferred,
     rules.bystanders,
 )
 # Their scores need several values on the feasible nodes of one pod.
-FREQUENT: dict[Feature, float] = {rules.soft_taints: 2.0, rules.preferred_affinity: 3.0}
+FREQUENT: dict[Feature, float] = {
+    rules.soft_taints: 2.0,
+    rules.preferred_affinity: 4.0,
+    between.labelled: 2.0,
+    between.hard_spread: 1.5,
+    between.soft_spread: 4.5,
+    between.pods_preferred: 2.5,
+}
 NODES_MAX, ASSIGNED_MAX, PENDING_MAX = 24, 60, 4
 SIZES = ((1000, 2 * GI), (2000, 4 * GI), (4000, 8 * GI), (4000, 16 * GI), (7910, 7 * GI + 1))
 
@@ -35,6 +45,7 @@ def case(seed: int) -> Object:
     """One case, as `muster score` and the oracle read it."""
     draw = Random(seed)
     draft = _plain(draw)
+    between.teams(draw, draft)
     for feature in chosen(draw, seed):
         feature(draw, draft)
     return draft.written(draw)

@@ -55,13 +55,14 @@ def _node(draw: Random, name: str) -> Object:
         "pods": draw.choice(("3", "110", "110", "110")),
         "nvidia.com/gpu": draw.choice(("0", "0", "2")),
     }
+    labels = {"kubernetes.io/hostname": name, "zone": draw.choice("ab")}
     spec: Object = {}
     if draw.random() < 0.1:
         spec["taints"] = [{"key": "dedicated", "effect": "NoSchedule"}]
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "metadata": {"name": name, "labels": labels},
         "spec": spec,
         "status": {"allocatable": amounts, "capacity": amounts},
     }
@@ -80,6 +81,7 @@ def _pod(draw: Random, name: str, ports: list[int], node: str = "", start: int =
     spec: Object = {"containers": [{"name": "c", "image": "i", "resources": resources}]}
     spec["containers"][0]["ports"] = [{"containerPort": one, "hostPort": one} for one in taken]
     labels = {"app": draw.choice(APPS)} if draw.random() < 0.8 else {}
+    spec |= _rules(draw)
     classes = [*CLASSES] if node else ["usual", "high", "urgent", "urgent", "urgent", "patient"]
     spec["priorityClassName"] = draw.choice(classes)
     status: Object = {}
@@ -89,6 +91,19 @@ def _pod(draw: Random, name: str, ports: list[int], node: str = "", start: int =
         status = {"phase": "Running", "startTime": f"2026-01-02T03:{minutes:02d}:{seconds:02d}Z"}
     metadata = {"name": name, "namespace": draw.choice(NAMESPACES), "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+
+
+def _rules(draw: Random) -> Object:
+    """Rules between pods that somebody's end can fulfil, or break."""
+    kind = draw.choice((*[""] * 8, "podAffinity", "podAntiAffinity", "podAntiAffinity", "spread"))
+    key = draw.choice(("kubernetes.io/hostname", "zone"))
+    rule: Object = {"topologyKey": key}
+    rule["labelSelector"] = {"matchLabels": {"app": draw.choice(APPS)}}
+    if kind == "spread":
+        rule |= {"maxSkew": draw.choice((1, 2)), "whenUnsatisfiable": "DoNotSchedule"}
+        return {"topologySpreadConstraints": [rule]}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    return {"affinity": {kind: {required: [rule]}}} if kind else {}
 
 
 def _budget(draw: Random, name: str) -> Object:

@@ -8,7 +8,7 @@ VALUES_MIN = 3
 """A case tells something of a score plugin when it has so many values on the nodes of one pod."""
 SCORED = (
     *("TaintToleration", "NodeAffinity", "NodeResourcesFit"),
-    "NodeResourcesBalancedAllocation",
+    *("NodeResourcesBalancedAllocation", "PodTopologySpread", "InterPodAffinity"),
 )
 MESSAGES = (
     "node(s) were unschedulable",
@@ -25,6 +25,11 @@ MESSAGES = (
     "Insufficient example.com/widget",
     "Insufficient example.com/gadget",
     "Insufficient nvidia.com/gpu",
+    "node(s) didn't match pod topology spread constraints (missing required label)",
+    "node(s) didn't match pod topology spread constraints",
+    "node(s) didn't match pod affinity rules",
+    "node(s) didn't match pod anti-affinity rules",
+    "node(s) didn't satisfy existing pods anti-affinity rules",
 )
 
 

@@ -49,7 +49,7 @@ PLANTED = (
     ),
     _bug(
         "no-reprieve",
-        "if not scratch.fits(self.wanted):\n                    scratch",
+        "if not self._fits(scratch):\n                    scratch",
         "if True:\n                    scratch",
     ),
     _bug(

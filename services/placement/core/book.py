@@ -28,7 +28,21 @@ def define(state: PlacementState, sig: int, spec: PodSpec) -> None:
     state.specs[sig] = spec
     gpu = spec.gpu.milli * spec.gpu.count if spec.gpu is not None else 0
     state.loads[sig] = (spec.request(CPU), spec.request(MEMORY), gpu)
-    state.sigs[sig] = Signature(state.table, sig, spec)
+    compiled_sig = state.sigs[sig] = Signature(state.table, sig, spec)
+    if spec.namespace or spec.has_rules:
+        for counter, matched in state.table.counters.add(compiled_sig):
+            count_charged(state, counter, {one.sig_id for one in matched})
+
+
+def count_charged(state: PlacementState, counter: int, sigs: set[int]) -> None:
+    """A counter is new, and pods of these signatures may be on nodes already."""
+    wanted = sorted(sig for sig in sigs if state.sig_pods.get(sig))
+    if wanted:
+        ledger = state.ledger
+        rows = ledger.charged()
+        rows = rows[np.isin(ledger.sig[rows], wanted)]
+        nodes = ledger.node[rows].astype(np.int64)
+        state.table.counters.count(counter, table_rows(state, nodes))
 
 
 def spec_of(state: PlacementState, sig: int, pod: int) -> PodSpec:
@@ -56,6 +70,8 @@ def _charge_one(state: PlacementState, sig: int, node: int, mask: int, sign: int
     at = state.table.row_of(node)
     assert at is not None, f"signature {sig}: charged to node {node}, which is not there"
     state.table.charge_one(state.sigs[sig], at, mask, sign)
+    if state.refused and state.sigs[sig].counted:
+        state.better.add(node)  # somebody may want to be near
     level(state, state.specs[sig].priority, node)[node] += sign
     _add_up(state, sig, sign)
 
@@ -116,6 +132,9 @@ def forget_if_unused(state: PlacementState, sig: int) -> None:
     nominated = any(one.sig == sig for one in state.nominations.values())
     if not state.sig_pods.get(sig) and not nominated:
         state.retired.discard(sig)
+        spec = state.specs[sig]
+        if spec.namespace or spec.has_rules:
+            state.table.counters.drop(state.sigs[sig])
         del state.specs[sig], state.sigs[sig], state.loads[sig]
 
 
@@ -137,6 +156,8 @@ def _charge(state: PlacementState, sig: int, nodes: I64, masks: I64 | None, sign
     rows = table_rows(state, nodes)
     assert rows.min() >= 0, f"signature {sig}: charged to nodes that are not there: {nodes}"
     state.table.charge(state.sigs[sig], rows, masks, sign)
+    if state.sigs[sig].counted:
+        mark_better(state, nodes)
     priority = state.specs[sig].priority
     if count == 1:
         node = int(nodes[0])

@@ -8,6 +8,7 @@ from services.placement.core import dispatches, nominations, withheld
 from services.placement.core.book import (
     define,
     forget_if_unused,
+    mark_better,
     put_facts,
     recount_capacity,
     set_nodes,
@@ -93,6 +94,9 @@ def nodes_gone(state: PlacementState, event: NodesGone) -> None:
         del state.nodes[node]
     recount_capacity(state)
     state.better.difference_update(known)
+    if state.table.counters and state.nodes:
+        # The skew of a spread may be smaller without them: a look at any node is a look at all.
+        mark_better(state, state.table.ids[:1])
     nominations.nodes_left(state, set(known))
     settle(state, ledger.ids(rows))
     if unsettled:

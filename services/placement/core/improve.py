@@ -11,6 +11,7 @@ from services.placement.core.book import compiled
 from services.placement.core.state import PlacementState
 from shared.events.placement import Improved, Refused
 from shared.events.queueing import ReasonsAsked
+from shared.framework.between import rules_of
 from shared.framework.layout import FREE, I64
 from shared.model.columns import pack, unpack
 
@@ -37,6 +38,7 @@ def _quick(state: PlacementState, rows: I64) -> list[int]:
     most = state.table.cols[FREE : FREE + 2][:, rows].max(axis=1)
     asked = np.array([(state.sigs[sig].cpu, state.sigs[sig].memory) for sig in sigs])
     fits = ((asked <= most) | (asked == 0.0)).all(axis=1)
+    fits |= [rules_of(state.table, state.sigs[sig]) is not None for sig in sigs]
     return [sigs[at] for at in np.flatnonzero(fits).tolist()]
 
 
@@ -45,7 +47,9 @@ def _fits(state: PlacementState, sig: int, rows: I64) -> bool:
     held = None
     if state.nominations:
         held = nominations.held_against(state, state.specs[sig].priority)
-    if len(rows) <= FEW_ROWS:
+    # What changed on these nodes may be what rules between pods want to see elsewhere.
+    bound = rules_of(state.table, wanted) is not None
+    if len(rows) <= FEW_ROWS and not bound:
         return state.kernel.feasible_any(state.table, wanted, rows, held)
     return len(state.kernel.place(state.table, wanted, 1, held).rows) > 0
 

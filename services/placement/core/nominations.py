@@ -13,6 +13,7 @@ from services.placement.core.book import compiled, forget_if_unused
 from services.placement.core.ledger import IS_VICTIM
 from services.placement.core.state import Nomination, PlacementState
 from shared.events.placement import NominationLost, NominationReady
+from shared.framework.between import fits, rules_of
 from shared.framework.layout import Held
 from shared.framework.scratch import OneNode
 from shared.framework.signature import Signature
@@ -67,7 +68,7 @@ def room_for(
     scratch = without(state, node, victims | leaving_on(state, node))
     for other, mask in held_against(state, state.specs[sig].priority, pod).get(node, ()):
         scratch.hold(other, mask)
-    return scratch.fits(wanted), scratch.pick_devices(wanted)
+    return fits(state.table, wanted, scratch), scratch.pick_devices(wanted)
 
 
 def nominate(state: PlacementState, ask: int, pod: int, sig: int, node: int, packed: bytes) -> None:
@@ -89,8 +90,8 @@ def pods_came(state: PlacementState, nodes: I64) -> None:
     crowded = set(nodes.tolist())
     for one in sorted(on, key=lambda one: one.ask):
         if one.node in crowded:
-            fits, mask = room_for(state, one.pod, one.sig, one.node, set(one.victims))
-            if fits:
+            there, mask = room_for(state, one.pod, one.sig, one.node, set(one.victims))
+            if there:
                 one.mask = mask
 
 
@@ -144,13 +145,17 @@ def still_fits(state: PlacementState, one: Nomination, rivals: tuple[int, ...]) 
     row = table.row_of(one.node)
     if row is None:
         return False
-    seen = (table.changes.restarts, table.static_version, int(table.generation[row]), *rivals)
+    # Rules between pods may look at pods of other nodes.
+    bound = rules_of(table, compiled(state, one.sig)) is not None
+    moves = table.counters.moves if bound else 0
+    node = (table.changes.restarts, table.static_version, int(table.generation[row]), moves)
+    seen = (*node, *rivals)
     if state.fit_checked.get(one.ask) == seen:
         return True
-    fits, _mask = room_for(state, one.pod, one.sig, one.node, set(one.victims))
-    if fits:
+    there, _mask = room_for(state, one.pod, one.sig, one.node, set(one.victims))
+    if there:
         state.fit_checked[one.ask] = seen
-    return fits
+    return there
 
 
 def news(state: PlacementState) -> Iterator[NominationReady | NominationLost]:

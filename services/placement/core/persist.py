@@ -133,6 +133,11 @@ def check(state: PlacementState) -> None:
     assert (table.gpu_free[:, :width] == other.gpu_free[:, :width]).all(), "GPU devices differ"
     for row, node in enumerate(table.ids.tolist()):
         assert table.ports.used(node) == other.ports.used(node), f"ports of node {node}, row {row}"
+    counts, others = table.counters, other.counters
+    assert counts.index.keys() == others.index.keys(), "counters differ from the signatures"
+    for counter, at in counts.index.items():
+        theirs = others.counts[others.index[counter], order]
+        assert np.array_equal(counts.counts[at], theirs), f"{counter}: counts differ by node"
     assert state.sig_pods == twin.sig_pods, "pods per signature differ from the ledger"
     assert state.strays == twin.strays, "strays differ from the ledger"
     assert state.unsettled_on == twin.unsettled_on, "unsettled pods by name differ from the pods"

@@ -6,6 +6,7 @@ import numpy as np
 
 from services.placement.core.book import compiled
 from services.placement.core.state import PlacementState
+from shared.framework.between import alone, refusal
 from shared.framework.layout import Held
 from shared.framework.picks import Picks as Chosen
 from shared.framework.scratch import one_node
@@ -56,10 +57,10 @@ def place_there(table: NodeTable, wanted: Signature, row: int, held: Held) -> Ch
     static = Static(table, wanted.spec)
     node = one_node(table, row, held)
     score = node.local_score(wanted) if static.ok is None or static.ok[row] else -1
-    if score < 0:
+    if score < 0 or refusal(table, wanted, node) is not None:
         return NOTHING
     own = 0 if static.class_of is None else int(static.class_of[row])
     counts = [1 if at == own else 0 for at in range(len(static.raws))]
-    total = score + static.terms(counts)[own]
+    total = score + static.terms(counts)[own] + alone(table, wanted, row)
     mask = node.pick_devices(wanted)
     return Chosen(np.array([row]), np.array([total], np.int16), np.array([mask]), 1, -1)

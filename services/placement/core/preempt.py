@@ -16,6 +16,7 @@ from services.placement.core.state import PlacementState
 from services.placement.transitions import State
 from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationStale
 from shared.events.preemption import DryRunAsked, NominateAsked
+from shared.framework.between import fits, refusal
 from shared.framework.layout import FREE, PODS_INDEX, Held
 from shared.framework.profile import GPU_DEVICES, PORTS
 from shared.framework.scratch import OneNode
@@ -146,17 +147,20 @@ class _DryRun:
         for sig, mask in self.held.get(node, ()):
             scratch.hold(sig, mask)
         self._remove(scratch, leaving)
-        if scratch.fits(self.wanted):
+        if self._fits(scratch):
             # Who is leaving already makes room: nobody else has to go.
             self._count(NO_VICTIMS, 1)
             return
         self._remove(scratch, victims)
-        if not scratch.fits(self.wanted):
+        if not self._fits(scratch):
             for message in _messages(self.state, scratch, self.wanted):
                 self._count(message, 1)
             return
         chosen, violations = self._reprieve(scratch, victims)
         self._add(node, chosen, violations)
+
+    def _fits(self, scratch: OneNode) -> bool:
+        return fits(self.state.table, self.wanted, scratch)
 
     def _remove(self, scratch: OneNode, pods: list[Victim]) -> None:
         for pod in pods:
@@ -175,7 +179,7 @@ class _DryRun:
                     continue
                 sig = compiled(self.state, victim.sig)
                 scratch.add(sig, victim.mask)
-                if not scratch.fits(self.wanted):
+                if not self._fits(scratch):
                     scratch.remove(sig, victim.mask)
                     chosen.append(victim)
                     violations += beyond
@@ -228,6 +232,8 @@ def _messages(state: PlacementState, scratch: OneNode, wanted: Signature) -> lis
             gpu = "" if wanted.spec.gpu is None else GPU_DEVICES.message(wanted.spec.gpu)
             text = f"Insufficient {names[column]}" if column in names else gpu
             found.append("Too many pods" if too_many else text)
+    if not found and scratch.fits(wanted):
+        return [refusal(state.table, wanted, scratch) or ""]
     return found or [PORTS.message]
 
 
@@ -244,10 +250,10 @@ def nominate(
     victims = unpack(event.victims)
     if not len(victims) or not _still_there(state, event, victims):
         return stale
-    fits, _mask = nominations.room_for(
+    there, _mask = nominations.room_for(
         state, event.pod, event.sig, event.node, set(victims.tolist())
     )
-    if not fits:
+    if not there:
         return stale
     return Nominated(state.shard, event.ask, event.pod, event.sig, event.node, event.victims)
 

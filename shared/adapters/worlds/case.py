@@ -18,7 +18,7 @@ from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.manifests import Object, expansion_of
 from shared.model.objects import Budget, Node
 
-READ = ("Node", "Pod", "PriorityClass", "PodDisruptionBudget")
+READ = ("Node", "Pod", "PriorityClass", "PodDisruptionBudget", "Namespace")
 SPREADING = ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
 ENDED = ("Succeeded", "Failed")
 
@@ -40,6 +40,7 @@ class Nominated(Struct, frozen=True):
 class Case(Struct, frozen=True):
     """What is asked: how each of `asked` would fare on `nodes` while `placed` are on them and some
     are promised to `nominated`, and with `preempt`, whom those that fit nowhere would preempt.
+    `namespaces` come with their labels.
     """
 
     nodes: tuple[Node, ...]
@@ -48,6 +49,7 @@ class Case(Struct, frozen=True):
     asked: tuple[Pod, ...]
     budgets: tuple[Budget, ...] = ()
     preempt: bool = False
+    namespaces: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
 
 
 def case_of(what: str, value: object) -> Case:
@@ -58,7 +60,8 @@ def case_of(what: str, value: object) -> Case:
         raise document.error("config", "is not supported: the default profile answers")
     seen: set[tuple[str, str, str]] = set()
     objects = list(_objects(document, "objects", seen))
-    expansion = expansion_of(one for one in objects if one.kind == "PriorityClass")
+    classes = (one for one in objects if one.kind == "PriorityClass")
+    expansion = expansion_of(classes, between_pods=True)
     nodes = tuple(node_of(one.metadata, one.document) for one in objects if one.kind == "Node")
     asked = []
     for one in _objects(document, "pods", seen):
@@ -76,6 +79,11 @@ def case_of(what: str, value: object) -> Case:
         tuple(asked),
         tuple(_budget(one) for one in objects if one.kind == "PodDisruptionBudget"),
         document.flag("preempt"),
+        tuple(
+            (one.name, tuple(sorted(one.metadata.mapping("labels").items())))
+            for one in objects
+            if one.kind == "Namespace"
+        ),
     )
 
 
@@ -135,4 +143,10 @@ def _start_ms(status: Fields) -> int | None:
 
 def _pod(one: Object, expansion: Expansion) -> Pod:
     (pod,) = expansion.pods(one.document, one.metadata, one.namespace)
-    return pod
+    spec = msgspec.structs.replace(
+        pod.spec,
+        namespace=pod.namespace,
+        labels=pod.labels,
+        terminating=one.metadata.has("deletionTimestamp"),
+    )
+    return msgspec.structs.replace(pod, spec=spec)

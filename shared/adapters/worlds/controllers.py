@@ -49,9 +49,16 @@ METADATA_FIELDS = {
 class Expansion:
     """Makes pods of objects; holds what a cluster would look up."""
 
-    def __init__(self, classes: Mapping[str, PriorityClass], default: PriorityClass) -> None:
-        """`default` is the priority of pods that name no class."""
-        self._classes, self._default = classes, default
+    def __init__(
+        self,
+        classes: Mapping[str, PriorityClass],
+        default: PriorityClass,
+        between_pods: bool = False,
+    ) -> None:
+        """`default` is the priority of pods that name no class; `between_pods`: rules between pods
+        are kept.
+        """
+        self._classes, self._default, self._between_pods = classes, default, between_pods
 
     def pods(self, document: Fields, metadata: Fields, namespace: str) -> Iterator[Pod]:
         """The object's pods, in order."""
@@ -62,7 +69,7 @@ class Expansion:
         at_ms = duration_ms(annotations, ARRIVES_AFTER, 0)
         lifetime_ms = duration_ms(annotations, RUNS_FOR, 0)
         if kind == "Pod":
-            template = template_of(metadata, spec, self._classes, self._default)
+            template = self._template(metadata, spec)
             uid = metadata.text("uid")
             yield _pod(template, name, namespace, at_ms, lifetime_ms, uid)
             return
@@ -75,9 +82,12 @@ class Expansion:
         pod.only(("metadata", "spec"))
         inner = pod.child("metadata")
         inner.only(METADATA_FIELDS)
-        template = template_of(inner, pod.child("spec"), self._classes, self._default)
+        template = self._template(inner, pod.child("spec"))
         for number in range(_count(kind, spec)):
             yield _pod(template, f"{name}-{number}", namespace, at_ms, lifetime_ms)
+
+    def _template(self, metadata: Fields, spec: Fields) -> Template:
+        return template_of(metadata, spec, self._classes, self._default, self._between_pods)
 
 
 def _count(kind: str, spec: Fields) -> int:

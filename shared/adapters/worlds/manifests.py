@@ -37,8 +37,9 @@ API_VERSIONS = {
     "PriorityClass": "scheduling.k8s.io/v1",
     "PodDisruptionBudget": "policy/v1",
     "Workload": "scheduling.k8s.io/v1alpha1",
+    "Namespace": "v1",
 }
-CLUSTER_KINDS = ("Node", "PriorityClass")
+CLUSTER_KINDS = ("Node", "PriorityClass", "Namespace")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
@@ -133,7 +134,7 @@ def _groups(reading: _Reading) -> dict[str, Group]:
     return found
 
 
-def expansion_of(classes_given: Iterable[Object]) -> Expansion:
+def expansion_of(classes_given: Iterable[Object], between_pods: bool = False) -> Expansion:
     """What makes pods, with these PriorityClasses at hand."""
     classes: dict[str, PriorityClass] = {}
     default, default_name = PriorityClass(0), ""
@@ -143,7 +144,7 @@ def expansion_of(classes_given: Iterable[Object]) -> Expansion:
             raise found.document.error("globalDefault", f"{default_name} is the default already")
         if is_default:
             default, default_name = classes[found.name], found.name
-    return Expansion(classes, default)
+    return Expansion(classes, default, between_pods)
 
 
 def _pods(reading: _Reading, groups: dict[str, Group], nodes: frozenset[str]) -> list[Pod]:

@@ -6,9 +6,9 @@ node) are passed over. Rules that would be broken if they were passed over are r
 
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from shared.adapters.worlds import affinity, quantities
+from shared.adapters.worlds import affinity, pod_rules, quantities
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.requests import Effective, effective, take_gpu
@@ -75,10 +75,16 @@ BUILT_IN_CLASSES = {
 
 
 def template_of(
-    metadata: Fields, spec: Fields, classes: Mapping[str, PriorityClass], default: PriorityClass
+    metadata: Fields,
+    spec: Fields,
+    classes: Mapping[str, PriorityClass],
+    default: PriorityClass,
+    between_pods: bool = False,
 ) -> Template:
-    """Read a pod's metadata.labels and spec."""
+    """Read a pod's metadata.labels and spec; rules between pods only where they can be kept."""
     spec.only(USED | PASSED_OVER)
+    if not between_pods:
+        _refuse_between_pods(spec)
     _refuse_unsupported(spec)
     _check_containers(spec)
     amounts = effective(spec)
@@ -100,9 +106,12 @@ def template_of(
         never_preempts=chosen.never_preempts,
         scheduler=spec.text("schedulerName") or "default-scheduler",
     )
+    labels = metadata.mapping("labels")
+    if between_pods:
+        pod_spec = _with_rules(pod_spec, spec, labels)
     return Template(
         spec=pod_spec,
-        labels=tuple(sorted(metadata.mapping("labels").items())),
+        labels=tuple(sorted(labels.items())),
         node=spec.text("nodeName"),
         gated=_gated(spec),
         ref=_workload_ref(spec),
@@ -114,7 +123,18 @@ def _asked(amounts: Effective) -> tuple[int, int] | None:
     return None if pairs[0] == pairs[1] else pairs[0]
 
 
-def _refuse_unsupported(spec: Fields) -> None:
+def _with_rules(pod_spec: PodSpec, spec: Fields, labels: Mapping[str, str]) -> PodSpec:
+    required, anti, preferred = pod_rules.affinity_of(spec, labels)
+    return structs.replace(
+        pod_spec,
+        spread=pod_rules.spread_of(spec, labels),
+        pod_affinity=required,
+        pod_anti_affinity=anti,
+        pods_preferred=preferred,
+    )
+
+
+def _refuse_between_pods(spec: Fields) -> None:
     for key in ("podAffinity", "podAntiAffinity"):
         rules = spec.child("affinity").child(key)
         if rules.values:
@@ -122,6 +142,9 @@ def _refuse_unsupported(spec: Fields) -> None:
     for rule in spec.children("topologySpreadConstraints"):
         if rule.text("whenUnsatisfiable", "DoNotSchedule") != "ScheduleAnyway":
             raise rule.error("whenUnsatisfiable", "only ScheduleAnyway can be passed over")
+
+
+def _refuse_unsupported(spec: Fields) -> None:
     for volume in spec.children("volumes"):
         for key in CLAIM_VOLUMES:
             if volume.has(key):

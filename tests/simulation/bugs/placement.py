@@ -16,7 +16,7 @@ BUGS = (
         ),
         edit(
             """
-    if not fits:
+    if not there:
         return stale
 """,
             """
@@ -54,7 +54,7 @@ BUGS = (
         "services.placement.core.preempt",
         edit(
             """
-                if not scratch.fits(self.wanted):
+                if not self._fits(scratch):
                     scratch.remove(sig, victim.mask)
 """,
             """

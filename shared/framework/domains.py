@@ -1,0 +1,33 @@
+"""Sums over topology domains: nodes with the same value of a label."""
+
+import numpy as np
+
+from shared.framework.labels import LabelColumn
+from shared.framework.layout import I32, I64, Mask
+
+
+class Domains:
+    """The domains of one topology key on one table. Nodes without the label are in none, and sums
+    by domain hold 0 for them, at place 0.
+    """
+
+    __slots__ = ("absent", "counted", "place", "width")
+
+    def __init__(self, column: LabelColumn, counted: Mask | None = None) -> None:
+        """`counted`: the nodes whose pods enter the sums, None = all."""
+        self.place = column.slots
+        self.width = column.width
+        self.absent: Mask = self.place == 0
+        self.counted = self.place if counted is None else np.where(counted, self.place, 0)
+
+    def sums(self, counts: I32) -> I64:
+        """What the counted nodes of each domain hold together, shape (width,)."""
+        found = np.bincount(self.counted, counts, self.width).astype(np.int64)
+        found[0] = 0
+        return found
+
+    def there(self) -> Mask:
+        """Domains with a counted node, shape (width,)."""
+        found: Mask = np.bincount(self.counted, minlength=self.width) > 0
+        found[0] = False
+        return found

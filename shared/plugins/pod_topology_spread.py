@@ -1,0 +1,151 @@
+"""PodTopologySpread: skew between topology domains refuses (DoNotSchedule) or costs score.
+
+Source: KEP-895 and its successors; kube-scheduler 1.35's formulas. Only pods of the same namespace
+that are not terminating count, on nodes that have all keys and that the pod could go to.
+"""
+
+from decimal import Context, Decimal
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from shared.framework.counters import Counts, spread_counter
+from shared.framework.domains import Domains
+from shared.framework.layout import F64, I32, I64, Mask
+from shared.framework.selectors import holds
+from shared.framework.table import NodeTable
+from shared.model.objects import PodSpec, SpreadConstraint
+from shared.plugins.node_affinity import NodeAffinity
+from shared.plugins.taint_toleration import TaintToleration
+
+NAME = "PodTopologySpread"
+MISSING = "node(s) didn't match pod topology spread constraints (missing required label)"
+SKEWED = "node(s) didn't match pod topology spread constraints"
+WEIGHT = 2
+HOSTNAME = "kubernetes.io/hostname"
+NOBODY = -1
+PRECISION = Context(prec=30)
+
+_AFFINITY, _TAINTS = NodeAffinity(), TaintToleration()
+
+
+class _Hard(NamedTuple):
+    rule: SpreadConstraint
+    counter: int  # NOBODY: its selector counts no pod
+    itself: int  # 1 if the pod matches its own selector
+    domains: Domains
+    there: Mask  # domains that there are
+    enough: bool  # as many as minDomains wants
+
+
+class _Soft(NamedTuple):
+    rule: SpreadConstraint
+    counter: int
+    domains: Domains
+
+
+class Spread:
+    """The constraints of one signature on the nodes as they are."""
+
+    def __init__(self, table: NodeTable, spec: PodSpec) -> None:
+        hard = [one for one in spec.spread if one.hard]
+        soft = [one for one in spec.spread if not one.hard]
+        hard_keys, soft_keys = _all_keys(table, hard), _all_keys(table, soft)
+        self.has_keys = soft_keys
+        self.hard = [self._hard(table, spec, one, hard_keys) for one in hard]
+        self.soft = [
+            _Soft(one, _counter(table, spec, one), _domains(table, spec, one, soft_keys))
+            for one in soft
+        ]
+
+    def _hard(
+        self, table: NodeTable, spec: PodSpec, rule: SpreadConstraint, has_keys: Mask
+    ) -> _Hard:
+        domains = _domains(table, spec, rule, has_keys)
+        there = domains.there()
+        enough = int(np.count_nonzero(there)) >= rule.min_domains
+        itself = rule.selector is not None and holds(rule.selector, dict(spec.labels))
+        return _Hard(rule, _counter(table, spec, rule), int(itself), domains, there, enough)
+
+    def refusals(self, counts: Counts) -> tuple[Mask, Mask]:
+        """Nodes without a key, and nodes where the skew would be too large: each is refused by the
+        first constraint that it does not meet.
+        """
+        nodes = counts.nodes
+        missing, skewed = np.zeros(nodes, np.bool_), np.zeros(nodes, np.bool_)
+        for one in self.hard:
+            domains = one.domains
+            passed = ~(missing | skewed)
+            missing |= passed & domains.absent
+            sums = domains.sums(_row(counts, one.counter))
+            lowest = int(sums[one.there].min()) if one.enough and one.there.any() else 0
+            beyond = sums + (one.itself - lowest) > one.rule.max_skew
+            skewed |= passed & ~domains.absent & beyond[domains.place]
+        return missing, skewed
+
+    def scores(self, counts: Counts, feasible: Mask) -> I64:
+        """0..100 for each feasible node, the less there is in its domains the more; 0 for nodes
+        without one of the keys.
+        """
+        scored = feasible & self.has_keys
+        raw = _rounded(self._raw(counts, scored))
+        found = np.zeros(len(raw), np.int64)
+        among = raw[scored]
+        if not len(among):
+            return found
+        lowest, highest = int(among.min()), int(among.max())
+        found[scored] = 100 if not highest else 100 * (highest + lowest - among) // highest
+        return found
+
+    def _raw(self, counts: Counts, scored: Mask) -> F64:
+        raw = np.zeros(len(scored))
+        for one in self.soft:
+            row = _row(counts, one.counter)
+            place = one.domains.place
+            if one.rule.topology_key == HOSTNAME:
+                size, matching = int(np.count_nonzero(scored)), row.astype(np.int64)
+            else:
+                size = int(np.count_nonzero(np.bincount(place[scored])))
+                matching = one.domains.sums(row)[place]
+            raw += matching * _ln(size + 2) + float(one.rule.max_skew - 1)
+        return raw
+
+
+def _all_keys(table: NodeTable, rules: list[SpreadConstraint]) -> Mask:
+    found = np.ones(table.size, np.bool_)
+    for rule in rules:
+        found &= table.labels(rule.topology_key).present()
+    return found
+
+
+def _counter(table: NodeTable, spec: PodSpec, rule: SpreadConstraint) -> int:
+    """An empty selector counts nobody, although the pod matches it."""
+    if not rule.selector:
+        return NOBODY
+    return table.counters.index[spread_counter(spec, rule.selector)]
+
+
+def _domains(table: NodeTable, spec: PodSpec, rule: SpreadConstraint, has_keys: Mask) -> Domains:
+    counted = has_keys
+    for honored, plugin in ((rule.honor_affinity, _AFFINITY), (rule.honor_taints, _TAINTS)):
+        refused = plugin.refuses(table, spec) if honored else None
+        if refused is not None:
+            counted = counted & ~refused
+    return Domains(table.labels(rule.topology_key), counted)
+
+
+def _row(counts: Counts, at: int) -> I32:
+    return np.zeros(counts.nodes, np.int32) if at == NOBODY else counts.row(at)
+
+
+def _rounded(values: F64) -> I64:
+    """To the nearest integer, halves away from zero; values are not negative."""
+    whole = np.floor(values)
+    return (whole + (values - whole >= 0.5)).astype(np.int64)
+
+
+@cache
+def _ln(number: int) -> float:
+    """The natural logarithm, rounded right: libm's differs from machine to machine."""
+    return float(Decimal(number).ln(PRECISION))
