@@ -11,7 +11,7 @@ class Domains:
     by domain hold 0 for them, at place 0.
     """
 
-    __slots__ = ("absent", "counted", "place", "width")
+    __slots__ = ("_alone", "absent", "anywhere", "counted", "place", "width")
 
     def __init__(self, column: LabelColumn, counted: Mask | None = None) -> None:
         """`counted`: the nodes whose pods enter the sums, None = all."""
@@ -19,11 +19,21 @@ class Domains:
         self.width = column.width
         self.absent: Mask = self.place == 0
         self.counted = self.place if counted is None else np.where(counted, self.place, 0)
+        self.anywhere = not self.absent.any()  # every node is in a domain
+        # No two nodes share a domain, as with host names: each is its own sum.
+        self._alone = self.width == len(self.place) + 1 and self.anywhere and counted is None
 
     def sums(self, counts: I32) -> I64:
         """What the counted nodes of each domain hold together, shape (width,)."""
         found = np.bincount(self.counted, counts, self.width).astype(np.int64)
         found[0] = 0
+        return found
+
+    def by_node(self, counts: I32) -> I64 | I32:
+        """What each node's domain holds, shape (n,); 0 for nodes in none."""
+        if self._alone:
+            return counts
+        found: I64 = self.sums(counts)[self.place]
         return found
 
     def there(self) -> Mask:

@@ -19,7 +19,7 @@ from shared.framework.counters import (
     owners,
 )
 from shared.framework.domains import Domains
-from shared.framework.layout import I64, Mask
+from shared.framework.layout import I32, I64, Mask
 from shared.framework.selectors import matcher_of
 from shared.framework.table import NodeTable
 from shared.model.objects import PodSpec
@@ -39,14 +39,14 @@ class _Term(NamedTuple):
     domains: Domains
     weight: int = 0
 
-    def by_node(self, counts: Counts) -> I64:
+    def by_node(self, counts: Counts) -> I64 | I32:
         """How many of them are in each node's domain; 0 for nodes in none."""
-        sums: I64 = self.domains.sums(counts.row(self.counter))[self.domains.place]
-        return sums
+        return self.domains.by_node(counts.row(self.counter))
 
     def anybody(self, counts: Counts) -> bool:
         """Whether any of them is on a node with the key."""
-        return bool(counts.row(self.counter)[~self.domains.absent].any())
+        row = counts.row(self.counter)
+        return bool(row.any() if self.domains.anywhere else row[~self.domains.absent].any())
 
 
 class Affinity:

@@ -67,6 +67,8 @@ def _spread(draw: Random, draft: Draft, unsatisfiable: str, pods: list[Pod]) -> 
             rule["maxSkew"] = draw.choice((1, 1, 2, 3, 5))
             if draw.random() < 0.95:
                 rule["labelSelector"] = _selector(draw)
+                if draw.random() < 0.15:
+                    rule["matchLabelKeys"] = [draw.choice((TIER, "none"))]
             if unsatisfiable == "DoNotSchedule" and draw.random() < 0.25:
                 rule["minDomains"] = draw.choice((1, 2, 3, 4))
             for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
@@ -98,6 +100,9 @@ def _term(draw: Random) -> Object:
     term: Object = {"topologyKey": key}
     if draw.random() < 0.95:
         term["labelSelector"] = _selector(draw)
+        if draw.random() < 0.15:
+            keys = draw.choice(("matchLabelKeys", "mismatchLabelKeys"))
+            term[keys] = [draw.choice((TIER, "none"))]
     if draw.random() < 0.25:
         term["namespaces"] = some(draw, NAMESPACES)
     if draw.random() < 0.2:

@@ -210,6 +210,7 @@ BUGS = (
         "pod_topology_spread",
         "int(sums[one.there].min()) if one.enough and one.there.any() else 0",
         "0",
+        first=(122, 145),
     ),
     _bug(
         "skew-without-itself",
@@ -223,14 +224,14 @@ BUGS = (
         "pod_topology_spread",
         "int(np.count_nonzero(there)) >= rule.min_domains",
         "True",
-        first=(145, 260),
+        first=(211, 231),
     ),
     _bug(
         "spread-over-nodes-it-may-not-use",
         "pod_topology_spread",
         "if honored else None",
         "if False else None",
-        first=(11, 92),
+        first=(275, 319),
     ),
     _bug(
         "spread-where-a-key-is-missing",
@@ -285,6 +286,7 @@ BUGS = (
         "inter_pod_affinity",
         "raw += one.weight * one.by_node(counts)",
         "raw += one.by_node(counts)",
+        first=(26, 76),
     ),
     _bug(
         "nearness-from-zero",

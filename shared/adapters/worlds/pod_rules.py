@@ -48,9 +48,8 @@ def spread_of(spec: Fields, labels: Labels) -> tuple[SpreadConstraint, ...]:
 
 def _constraint(fields: Fields, labels: Labels) -> SpreadConstraint:
     fields.only(SPREAD_FIELDS)
+    fields.required_text("whenUnsatisfiable")
     hard = fields.one_of("whenUnsatisfiable", ("DoNotSchedule", "ScheduleAnyway"), "")
-    if not hard:
-        raise fields.error("whenUnsatisfiable", "is required")
     max_skew = fields.integer("maxSkew", 0, 1, COUNT_MAX)
     if not max_skew:
         raise fields.error("maxSkew", "is required")

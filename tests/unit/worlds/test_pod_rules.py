@@ -1,0 +1,120 @@
+"""Rules between pods as they are read: what a case may say, and what is refused."""
+
+import pytest
+
+from muster.scoring import score_case
+from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.pod_rules import affinity_of, spread_of
+from shared.model.objects import PodTerm, PreferredPodTerm, Requirement, SpreadConstraint
+from tests.parity.builders import node, pod
+
+WEB = {"matchLabels": {"app": "web"}}
+IS_WEB = (Requirement("app", "In", ("web",)),)
+HARD = "requiredDuringSchedulingIgnoredDuringExecution"
+SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def spread(*rules, **labels):
+    return spread_of(Fields("case", "spec", {"topologySpreadConstraints": list(rules)}), labels)
+
+
+def constraint(**more):
+    rule = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    return rule | more
+
+
+def affinity(value, **labels):
+    return affinity_of(Fields("case", "spec", {"affinity": value}), labels)
+
+
+def test_a_constraint_with_what_an_api_server_adds():
+    assert spread(constraint(labelSelector=WEB)) == (SpreadConstraint("zone", 1, True, IS_WEB),)
+    soft = constraint(
+        whenUnsatisfiable="ScheduleAnyway",
+        nodeAffinityPolicy="Ignore",
+        nodeTaintsPolicy="Honor",
+        labelSelector={},
+    )
+    assert spread(soft) == (SpreadConstraint("zone", 1, False, (), 1, False, True),)
+
+
+def test_match_label_keys_are_part_of_the_selector_where_the_pod_has_them():
+    rule = constraint(labelSelector=WEB, matchLabelKeys=["hash", "absent"])
+    (found,) = spread(rule, hash="x")
+    assert found.selector == (*IS_WEB, Requirement("hash", "In", ("x",)))
+    term = {"topologyKey": "zone", "labelSelector": WEB, "mismatchLabelKeys": ["hash"]}
+    (required, _, _) = affinity({"podAffinity": {HARD: [term]}}, hash="x")
+    assert required[0].selector == (*IS_WEB, Requirement("hash", "NotIn", ("x",)))
+
+
+def test_terms_of_all_four_kinds():
+    term = {"topologyKey": "zone", "labelSelector": WEB, "namespaces": ["b", "a", "b"]}
+    any_namespace = {"topologyKey": "host", "namespaceSelector": {}}
+    found = affinity(
+        {
+            "podAffinity": {HARD: [term], SOFT: [{"weight": 3, "podAffinityTerm": term}]},
+            "podAntiAffinity": {
+                HARD: [any_namespace],
+                SOFT: [{"weight": 5, "podAffinityTerm": any_namespace}],
+            },
+        }
+    )
+    near = PodTerm("zone", IS_WEB, ("a", "b"))
+    far = PodTerm("host", None, (), ())
+    preferred = (PreferredPodTerm(3, near), PreferredPodTerm(-5, far))
+    assert found == ((near,), (far,), preferred)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (constraint(maxSkew=0), "maxSkew: 0 is not within 1.."),
+        ({"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}, "maxSkew: is required"),
+        ({"maxSkew": 1, "topologyKey": "zone"}, "whenUnsatisfiable: is required"),
+        (constraint(whenUnsatisfiable="Never"), "whenUnsatisfiable: 'Never' is not one of"),
+        (constraint(topologyKey=""), "topologyKey: is required"),
+        (
+            constraint(whenUnsatisfiable="ScheduleAnyway", minDomains=2),
+            "minDomains: needs whenUnsatisfiable DoNotSchedule",
+        ),
+        (constraint(nodeTaintsPolicy="Perhaps"), "nodeTaintsPolicy: 'Perhaps' is not one of"),
+        (constraint(matchLabelKeys=["a"]), "matchLabelKeys: needs a labelSelector"),
+        (constraint(skew=1), "skew: is an unknown field"),
+        (
+            constraint(labelSelector={"matchExpressions": [{"key": "a", "operator": "Gt"}]}),
+            "operator: 'Gt' is not one of",
+        ),
+    ],
+)
+def test_a_constraint_that_no_api_server_takes(rule, text):
+    asked = pod("p", topologySpreadConstraints=[rule])
+    with pytest.raises(WorldError, match=r"topologySpreadConstraints\[0\]") as raised:
+        score_case({"objects": [node("a")], "pods": [asked]})
+    assert text in str(raised.value)
+
+
+def test_a_key_has_one_constraint_of_each_kind():
+    soft = constraint(whenUnsatisfiable="ScheduleAnyway")
+    assert len(spread(constraint(), soft)) == 2
+    with pytest.raises(WorldError, match=r"\[1\].topologyKey: is there twice"):
+        spread(constraint(), constraint(maxSkew=2))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"podAffinity": {"required": []}}, "required: is an unknown field"),
+        ({"podAffinity": {HARD: [{}]}}, "topologyKey: is required"),
+        ({"podAntiAffinity": {SOFT: [{"podAffinityTerm": {}}]}}, "weight: is required"),
+        ({"podAntiAffinity": {SOFT: [{"weight": 101}]}}, "weight: 101 is not within 1..100"),
+        (
+            {"podAffinity": {HARD: [{"topologyKey": "z", "mismatchLabelKeys": ["a"]}]}},
+            "mismatchLabelKeys: needs a labelSelector",
+        ),
+    ],
+)
+def test_a_term_that_no_api_server_takes(value, text):
+    with pytest.raises(WorldError) as raised:
+        affinity(value)
+    assert text in str(raised.value)
