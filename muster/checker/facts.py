@@ -14,6 +14,7 @@ from shared.events.ingest import (
     PodsGone,
     PodsNamed,
     PodsPending,
+    PodsRelabelled,
     SignatureDefined,
 )
 from shared.model.columns import split, unpack
@@ -82,6 +83,9 @@ def _learn(facts: Facts, event: Event) -> None:
             for pod, sig, node in columns:
                 facts.sig_of[pod] = sig
                 facts.assigned[pod] = node
+        case PodsRelabelled():
+            sigs = unpack(event.sigs).tolist()
+            facts.sig_of.update(zip(unpack(event.ids).tolist(), sigs, strict=True))
         case PodsGone():
             facts.gone.update(unpack(event.ids).tolist())
         case _:

@@ -16,7 +16,9 @@ PODS_PER_EVENT = 16_384
 NODES_PER_EVENT = 2_000
 NODE_IN_PODS = 4
 
-_SAME = ("spec", "namespace", "gang", "ordered_ms", "gated", "labels")  # what differs most first
+_SAME = (  # what differs most first
+    *("spec", "namespace", "gang", "ordered_ms", "gated", "labels", "terminating"),
+)
 
 
 def pods_of(event: Event) -> int:

@@ -137,6 +137,11 @@ def _victims(e: Any, v: View) -> str:
     return v.pods(column_of(e, "victims"))
 
 
+def _own(e: Any, column: str, v: View) -> int:
+    """The subject's value in a column beside `ids`."""
+    return column_of(e, column)[v.row(column_of(e, "ids"))]
+
+
 Line = Callable[[Any, View], str]
 
 WORLD: dict[type[Event], Line] = {
@@ -145,6 +150,10 @@ WORLD: dict[type[Event], Line] = {
     ingest.PodsPending: lambda e, v: (
         f"{v.pods(column_of(e, 'ids'))} pending, signature {e.sig}"
         f"{f', {v.names.gang(e.gang)}' if e.gang else ''}{', gated' if e.gated else ''}"
+    ),
+    ingest.PodsRelabelled: lambda e, v: (
+        f"{v.pods(column_of(e, 'ids'))} now with namespace and labels, "
+        f"signature {_own(e, 'sigs', v)}"
     ),
     ingest.PodsNamed: _ids("named"),
     ingest.PodsAssigned: _placed("the cluster shows"),
@@ -160,6 +169,7 @@ WORLD: dict[type[Event], Line] = {
     ingest.GangGone: lambda e, v: f"{v.names.gang(e.gang)} deleted",
     ingest.ObjectsSet: lambda e, v: f"{_objects(e)} set",
     ingest.ObjectsGone: lambda e, v: f"{_one_of(split(e.uids), v)} gone",
+    ingest.NamespacesSet: lambda e, v: f"labels of {len(e.labels)} namespaces",
     ingest.WorldListed: lambda e, v: "the world is known" if e.complete else "a world is listed",
     ingest.ListApplied: lambda e, v: f"list of {e.kind} applied, {e.derived_deletes} deletes",
     ingest.ListDoubted: lambda e, v: f"list of {e.kind} doubted, {e.derived_deletes} deletes",

@@ -1,7 +1,7 @@
 """Events of the world journal: facts in the mesh's own numbers, routed to whom they concern."""
 
 from shared.events.base import Event
-from shared.model.cluster_objects import ClusterObject
+from shared.model.cluster_objects import ClusterObject, Pairs
 from shared.model.ids import placement
 from shared.model.objects import Node, PodSpec
 
@@ -41,6 +41,19 @@ class PodsPending(Event, frozen=True, gc=False):
 
     def to(self) -> tuple[str, ...]:
         return ("queueing",)
+
+
+class PodsRelabelled(Event, frozen=True, gc=False):
+    """Live pods, pending and assigned, whose signature is another from here on (`sigs` parallel to
+    `ids`), but only in who the pod is (namespace, labels, terminating): because a rule between
+    pods looks at more of that than before, or because they changed.
+    """
+
+    ids: bytes
+    sigs: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "placement")
 
 
 class PodsNamed(Event, frozen=True, gc=False):
@@ -166,6 +179,18 @@ class ObjectsGone(Event, frozen=True, gc=False):
     uids: str
 
 
+class NamespacesSet(Event, frozen=True, gc=False):
+    """Labels of namespaces, by name, and names (joined) that no object has any more: told once a
+    rule between pods selects namespaces by their labels. Of others nothing but the name is known.
+    """
+
+    labels: tuple[tuple[str, Pairs], ...] = ()
+    gone: str = ""
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
 class WorldListed(Event, frozen=True, gc=False):
     """`complete` False: a world is being listed for the first time, and nothing is to be placed
     before all of it is known (as kube-scheduler waits for its caches); True: it is known.
@@ -208,6 +233,7 @@ IngestEvent = (
     SignatureDefined
     | SignatureRetired
     | PodsPending
+    | PodsRelabelled
     | PodsNamed
     | PodsAssigned
     | PodsGone
@@ -220,6 +246,7 @@ IngestEvent = (
     | GangGone
     | ObjectsSet
     | ObjectsGone
+    | NamespacesSet
     | WorldListed
     | ListApplied
     | ListDoubted

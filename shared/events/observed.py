@@ -20,7 +20,8 @@ class PodsSeen(Event, frozen=True, gc=False):
 
     `nodes` is the joined column of node names ("-" = unassigned) or empty when all are unassigned.
     `gang` is the group's key ("namespace/name"), empty for none. `ordered_ms` is one arrival time
-    for all. `gated` pods wait until they are seen again without gates.
+    for all. `gated` pods wait until they are seen again without gates; `terminating` ones have a
+    deletionTimestamp.
     """
 
     spec: PodSpec
@@ -33,6 +34,7 @@ class PodsSeen(Event, frozen=True, gc=False):
     gang: str = ""
     ordered_ms: int = 0
     gated: bool = False
+    terminating: bool = False
 
 
 class PodsBoundSeen(Event, frozen=True, gc=False):

@@ -167,6 +167,7 @@ class Counters:
         self.labels_of = labels_of
         self.counts[:] = 0
         self.version += 1
+        self.moves += 1
         for sig in self._sigs:
             owned = owned_by(sig.spec)
             sig.counted = tuple((self.index[one], amount) for one, amount in owned.items())

@@ -6,7 +6,7 @@ in counts. Parsing of Kubernetes' quantity strings happens at the edge (shared/a
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -158,6 +158,23 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         return bool(
             self.spread or self.pod_affinity or self.pod_anti_affinity or self.pods_preferred
         )
+
+    @property
+    def has_hard_rules(self) -> bool:
+        """Whether some of them must hold."""
+        hard_spread = any(constraint.hard for constraint in self.spread)
+        return bool(self.pod_affinity or self.pod_anti_affinity) or hard_spread
+
+    def without_rules(self) -> "PodSpec":
+        """The same without rules between pods."""
+        none: tuple[()] = ()
+        return structs.replace(
+            self, spread=none, pod_affinity=none, pod_anti_affinity=none, pods_preferred=none
+        )
+
+    def anonymous(self) -> "PodSpec":
+        """The same without who the pod is."""
+        return structs.replace(self, namespace="", labels=(), terminating=False)
 
     def request(self, resource: str) -> int:
         """Requested amount of one resource, 0 where absent."""

@@ -17,6 +17,7 @@ from shared.events.base import Configured, Event
 from shared.events.ingest import (
     IngestEvent,
     ListAsked,
+    NamespacesSet,
     NodesSet,
     ObjectsSet,
     PodsNamed,
@@ -143,6 +144,8 @@ def _size_bytes(event: Event) -> int:
         return NODE_BYTES * len(event.nodes)
     if isinstance(event, ObjectsSet):
         return OBJECT_BYTES * len(event.objects)
+    if isinstance(event, NamespacesSet):
+        return OBJECT_BYTES * len(event.labels)
     return 3 * len(getattr(event, "ids", b""))
 
 

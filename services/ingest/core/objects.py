@@ -1,8 +1,9 @@
 """All other objects of the cluster, by uid: kept and told as they are, for who will read them."""
 
+from services.ingest.core.identity import tell_namespaces
 from services.ingest.core.state import IngestState
 from shared.events.ingest import ObjectsGone, ObjectsSet
-from shared.model.cluster_objects import ClusterObject
+from shared.model.cluster_objects import ClusterObject, Namespace
 from shared.model.columns import join
 
 
@@ -15,10 +16,12 @@ def objects_seen(state: IngestState, objects: tuple[ClusterObject, ...]) -> None
             told.append(one)
     if told:
         state.outbox.append(ObjectsSet(tuple(told)))
+        tell_namespaces(state, [one.name for one in told if isinstance(one, Namespace)])
 
 
 def objects_gone(state: IngestState, uids: list[str]) -> None:
     """Deleted objects."""
-    gone = [uid for uid in uids if state.objects.pop(uid, None) is not None]
+    gone = [state.objects.pop(uid) for uid in dict.fromkeys(uids) if uid in state.objects]
     if gone:
-        state.outbox.append(ObjectsGone(join(gone)))
+        state.outbox.append(ObjectsGone(join(one.uid for one in gone)))
+        tell_namespaces(state, [one.name for one in gone if isinstance(one, Namespace)])

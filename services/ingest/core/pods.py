@@ -4,8 +4,10 @@ from itertools import repeat
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from services.ingest.core.assigned import UNASSIGNED, assign, stop_waiting, tell_assigned, tell_held
+from services.ingest.core.identity import identified, learn, spec_of, tell_relabelled
 from services.ingest.core.interned import (
     drop_gang,
     drop_labels,
@@ -22,6 +24,7 @@ from services.ingest.core.table import I32
 from shared.events.ingest import BudgetCovers, PodsGone, PodsNamed, PodsPending
 from shared.events.observed import PodsDeletedSeen, PodsSeen
 from shared.model.columns import I64, join, pack, split, unpack
+from shared.model.objects import PodSpec
 
 FEW = 64  # pods up to which Python's own minimum is quicker than numpy's
 
@@ -62,6 +65,7 @@ def pods_seen(state: IngestState, event: PodsSeen) -> None:
     bracket = state.brackets.get("pods")
     if bracket is not None:
         bracket.named += count
+    learn(state, event.spec, event.namespace)
     if count == 1 and uids[0] not in state.pods.slots:
         _admit(state, seen)
         return
@@ -104,7 +108,8 @@ def _admit(state: IngestState, seen: Seen) -> None:
     event, count = seen.event, len(seen.uids)
     first = state.next_pod
     state.next_pod += count
-    sig = take_sig(state, event.spec, spec_key(event.spec), count)
+    spec = _identified(state, event)
+    sig = take_sig(state, spec, spec_key(spec), count)
     labels = take_labels(state, event.namespace, event.labels, count)
     gang = take_gang(state, event.gang, count)
     table = state.pods
@@ -126,6 +131,7 @@ def _admit(state: IngestState, seen: Seen) -> None:
     table.labelsets[slots] = labels.number
     table.gangs[slots] = gang
     table.gated[slots] = event.gated
+    table.terminating[slots] = event.terminating
     table.nodes[slots] = 0
     ours = _is_ours(state, event)
     table.told[slots] = not ours
@@ -161,6 +167,10 @@ def _tell_new(state: IngestState, seen: Seen, ids: bytes) -> None:
     state.outbox.append(named)
 
 
+def _identified(state: IngestState, event: PodsSeen) -> PodSpec:
+    return identified(state, event.spec, event.namespace, event.labels, event.terminating)
+
+
 def _is_ours(state: IngestState, event: PodsSeen) -> bool:
     """Whether pods of this spec are for us to schedule."""
     return not state.config.schedulers or event.spec.scheduler in state.config.schedulers
@@ -175,7 +185,8 @@ def _tell_pending(state: IngestState, event: PodsSeen, sig: int, gang: int, ids:
 def _update(state: IngestState, seen: Seen, slots: I64) -> None:
     """Newer views of known pods: signature, gang, gates, labels, node and revision may differ."""
     event, table = seen.event, state.pods
-    key = spec_key(event.spec)
+    spec = _identified(state, event)
+    key = spec_key(spec)
     held_sig = state.sigs.get(key)
     held_gang = state.gangs.get(event.gang)
     held_labels = state.labelsets.get((event.namespace, event.labels))
@@ -191,8 +202,11 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
     changed = other_sig | other_gang | (table.gated[slots] != event.gated)
     old_sigs, old_gangs = table.sigs[slots[other_sig]], table.gangs[slots[other_gang]]
     table.gated[slots] = event.gated
+    table.terminating[slots] = event.terminating
+    other_who = np.zeros(len(slots), bool)
     if other_sig.any():
-        table.sigs[slots[other_sig]] = take_sig(state, event.spec, key, len(old_sigs))
+        other_who[other_sig] = _other_who(state, old_sigs, spec)
+        table.sigs[slots[other_sig]] = take_sig(state, spec, key, len(old_sigs))
     if other_gang.any():
         table.gangs[slots[other_gang]] = take_gang(state, event.gang, len(old_gangs))
     if pending.any():
@@ -200,7 +214,7 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
         part = seen if len(rows) == len(slots) else seen.part(rows)
         _tell_new(state, part, pack(table.ids[slots[pending]]))
     old_labels = _relabel(state, event, slots[other_labels])
-    moved = other_sig & (table.nodes[slots] > 0)
+    moved = other_sig & ~other_who & (table.nodes[slots] > 0)
     if moved.any():
         tell_assigned(state, slots[moved], _keys(state, slots[moved]))
     if seen.nodes is not None:
@@ -208,7 +222,16 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
     tell_held(state, slots[changed & (table.nodes[slots] < 0) & ~newly])
     ids = pack(table.ids[slots[changed & pending]])
     _tell_pending(state, event, int(table.sigs[slots[0]]), int(table.gangs[slots[0]]), ids)
+    if state.interest:
+        tell_relabelled(state, slots[other_who | (other_sig & pending)])
     drop_many(state, old_sigs, old_labels, old_gangs)
+
+
+def _other_who(state: IngestState, sigs: I32, spec: PodSpec) -> NDArray[np.bool_]:
+    """For each of these old signatures whether the new spec differs only in who the pod is."""
+    same = spec.anonymous()
+    alike = [sig for sig in np.unique(sigs).tolist() if spec_of(state, sig).anonymous() == same]
+    return np.isin(sigs, np.array(alike, sigs.dtype))
 
 
 def _keys(state: IngestState, slots: I64) -> I64:

@@ -53,6 +53,7 @@ class Saved(msgspec.Struct, kw_only=True):
     budgets: list[tuple[int, Budget]]
     gangs: list[tuple[str, int, int, Gang | None]]
     objects: list[ClusterObject] = []
+    interest: dict[str, list[str]] = {}
     brackets: dict[str, Bracket]
     doubts: list[str]
     unlisted: list[str]
@@ -68,7 +69,7 @@ def dump(state: IngestState) -> Any:
     waiting = sorted(name for name in state.waiting if name)
     columns = {
         name: pack(getattr(table, name)[slots].astype(np.int64))
-        for name in ("ids", "revisions", "sigs", "gangs", "gated", "told")
+        for name in ("ids", "revisions", "sigs", "gangs", "gated", "told", "terminating")
     }
     columns["labelsets"] = pack(_label_places(state, labelsets, table.labelsets[slots]))
     columns["nodes"] = pack(_node_codes(state, waiting, table.nodes[slots].astype(np.int64)))
@@ -88,6 +89,7 @@ def dump(state: IngestState) -> Any:
         budgets=sorted((held.id, held.budget) for held in state.budgets.values()),
         gangs=[(key, g.id, g.version, g.gang) for key, g in sorted(state.gangs.items())],
         objects=[one for _uid, one in sorted(state.objects.items())],
+        interest={name: sorted(keys) for name, keys in sorted(state.interest.items())},
         brackets=dict(sorted(state.brackets.items())),
         doubts=sorted(state.doubts),
         unlisted=sorted(state.unlisted),
@@ -130,6 +132,7 @@ def load(body: Any, placements: int) -> IngestState:
             if covers(budget, labels.namespace, labels.labels):
                 labels.budgets = (*labels.budgets, id_)
     state.objects = {one.uid: one for one in saved.objects}
+    state.interest = {name: frozenset(keys) for name, keys in saved.interest.items()}
     state.brackets = dict(saved.brackets)
     state.doubts = dict.fromkeys(saved.doubts, True)
     state.unlisted = saved.unlisted

@@ -102,6 +102,7 @@ class IngestState(MachineState):
         self.labelsets: dict[tuple[str, Labels], LabelSet] = {}
         self.labelset_by_number: dict[int, LabelSet] = {}
         self.next_labelset = 1
+        self.interest: dict[str, frozenset[str]] = {}  # see the module `identity`
         self.nodes: dict[str, HeldNode] = {}
         self.node_by_id: dict[int, HeldNode] = {}
         self.node_names: dict[str, int] = {}

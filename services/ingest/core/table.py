@@ -24,6 +24,7 @@ COLUMNS: tuple[tuple[str, type[np.signedinteger]], ...] = (
     ("marks", np.int32),
     ("gated", np.int8),
     ("told", np.int8),
+    ("terminating", np.int8),
 )
 CAPACITY_MIN = 64
 
@@ -42,6 +43,7 @@ class PodTable:
     marks: I32
     gated: NDArray[np.int8]
     told: NDArray[np.int8]
+    terminating: NDArray[np.int8]
 
     def __init__(self) -> None:
         """Empty."""

@@ -3,7 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from services.placement.core import deciding, digest, dispatches, facts, gangs, improve, persist
+from services.placement.core import (
+    deciding,
+    digest,
+    dispatches,
+    facts,
+    gangs,
+    identity,
+    improve,
+    persist,
+)
 from services.placement.core import nominations as noms
 from services.placement.core.config import Config, parse_config
 from services.placement.core.state import SOURCES, PlacementState
@@ -13,10 +22,12 @@ from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import (
     BudgetCovers,
     BudgetGone,
+    NamespacesSet,
     NodesGone,
     NodesSet,
     PodsAssigned,
     PodsGone,
+    PodsRelabelled,
     SignatureDefined,
     SignatureRetired,
 )
@@ -88,6 +99,8 @@ HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     NodesGone: facts.nodes_gone,
     PodsAssigned: facts.pods_assigned,
     PodsGone: facts.pods_gone,
+    PodsRelabelled: identity.relabelled,
+    NamespacesSet: identity.namespaces_set,
     BudgetCovers: facts.budget_covers,
     BudgetGone: facts.budget_gone,
     Dispatched: dispatches.dispatched,
@@ -131,7 +144,7 @@ class PlacementCore:
 
     def new(self) -> PlacementState:
         """An empty shard."""
-        return PlacementState(self.shard)
+        return PlacementState(self.shard, self.placements)
 
     def evolve(self, state: PlacementState, event: Event) -> None:
         """Apply one event."""
@@ -155,7 +168,7 @@ class PlacementCore:
 
     def load(self, body: Any) -> PlacementState:
         """What is true, and from it what is derived."""
-        return persist.load(self.shard, body)
+        return persist.load(self.shard, self.placements, body)
 
     def check(self, state: PlacementState) -> None:
         """Recompute everything derived and compare."""

@@ -28,10 +28,23 @@ def define(state: PlacementState, sig: int, spec: PodSpec) -> None:
     state.specs[sig] = spec
     gpu = spec.gpu.milli * spec.gpu.count if spec.gpu is not None else 0
     state.loads[sig] = (spec.request(CPU), spec.request(MEMORY), gpu)
-    compiled_sig = state.sigs[sig] = Signature(state.table, sig, spec)
-    if spec.namespace or spec.has_rules:
+    # Nobody here knows the pods of other shards: preferences among them count for nothing, and
+    # who has hard rules is refused (see `is_wide`).
+    counted = spec.without_rules() if state.shards > 1 and spec.has_rules else spec
+    compiled_sig = state.sigs[sig] = Signature(state.table, sig, counted)
+    if has_counters(compiled_sig):
         for counter, matched in state.table.counters.add(compiled_sig):
             count_charged(state, counter, {one.sig_id for one in matched})
+
+
+def has_counters(sig: Signature) -> bool:
+    """Whether rules between pods may look at its pods, or are its own."""
+    return bool(sig.spec.namespace) or sig.spec.has_rules
+
+
+def is_wide(state: PlacementState, sig: int) -> bool:
+    """Whether it has hard rules between pods, which no shard of several can keep."""
+    return state.shards > 1 and state.specs[sig].has_hard_rules
 
 
 def count_charged(state: PlacementState, counter: int, sigs: set[int]) -> None:
@@ -132,8 +145,7 @@ def forget_if_unused(state: PlacementState, sig: int) -> None:
     nominated = any(one.sig == sig for one in state.nominations.values())
     if not state.sig_pods.get(sig) and not nominated:
         state.retired.discard(sig)
-        spec = state.specs[sig]
-        if spec.namespace or spec.has_rules:
+        if has_counters(state.sigs[sig]):
             state.table.counters.drop(state.sigs[sig])
         del state.specs[sig], state.sigs[sig], state.loads[sig]
 
@@ -239,3 +251,30 @@ def charge_ledger(state: PlacementState) -> None:
     strays = ledger.node[ledger.kind == State.STRAY]
     for node, part in groups(strays):
         state.strays[node] = len(part)
+
+
+def swap(state: PlacementState, rows: I64, old: int, new: int) -> None:
+    """Charge pods under another signature of the same load, where they are. Others may look at
+    them with other eyes now, so their nodes may have got better.
+    """
+    ledger = state.ledger
+    nodes = ledger.node[rows].astype(np.int64)
+    masks = ledger.devices[rows] if compiled(state, old).gpu_count else None
+    _charge(state, old, nodes, masks, -1)
+    _charge(state, new, nodes, masks, 1)
+    ledger.sig[rows] = new
+    mark_better(state, nodes)
+    if old in state.retired:
+        forget_if_unused(state, old)
+
+
+def namespaces_changed(state: PlacementState) -> None:
+    """Rules that select namespaces by their labels may select others now: count all anew."""
+    counters, ledger = state.table.counters, state.ledger
+    counters.rematch(state.namespaces)
+    rows = ledger.charged()
+    for sig, part in groups(ledger.sig[rows]):
+        if state.sigs[sig].counted:
+            nodes = ledger.node[rows[part]].astype(np.int64)
+            counters.charge(state.sigs[sig], table_rows(state, nodes), 1)
+    mark_better(state, state.table.ids[:1])  # a look at any node is a look at all

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from services.placement.core import digest, gangs, improve, nominations, preempt
-from services.placement.core.book import compiled
+from services.placement.core.book import compiled, is_wide
+from services.placement.core.identity import as_told
 from services.placement.core.picking import Chosen, place, place_there
 from services.placement.core.state import PlacementState
 from services.placement.core.todo import Work
@@ -82,7 +83,7 @@ def due_ms(state: PlacementState) -> int | None:
 def answer(state: PlacementState) -> Answer:
     """The answer to the first ask."""
     ask = state.todo.asks[0]
-    event = ask.event
+    event = as_told(state, ask)
     if isinstance(event, OfferAsked):
         return gangs.offer(state, event, ask.void)
     if isinstance(event, HoldAsked):
@@ -95,7 +96,7 @@ def answer(state: PlacementState) -> Answer:
 def place_head(state: PlacementState, work: Work, most: int) -> Reserved | Refused:
     """Place or refuse the head's next pods, `most` at a time."""
     ids = work.left()
-    if work.sig not in state.specs:
+    if work.sig not in state.specs or is_wide(state, work.sig):
         return refuse(state, work, ids, None)
     held: Held | None = None
     if state.nominations:
@@ -178,7 +179,7 @@ def refuse(state: PlacementState, work: Work, ids: I64, held: Held | None) -> Re
     nodes = len(state.nodes)
     if work.sig not in state.specs:
         return Refused(state.shard, work.attempt, work.sig, ids.tobytes(), (), nodes, state.world)
-    found = state.kernel.reasons(state.table, compiled(state, work.sig), held)
+    found = improve.reasons(state, work.sig, held)
     return Refused(
         shard=state.shard,
         attempt=work.attempt,

@@ -9,6 +9,7 @@ import numpy as np
 
 from services.placement.core import nominations
 from services.placement.core.book import put, put_one, take
+from services.placement.core.identity import by_own_sig
 from services.placement.core.ledger import FEW, I8, IS_CHARGED
 from services.placement.core.state import Deferred, PlacementState
 from services.placement.core.todo import Ask, Work
@@ -52,12 +53,15 @@ def _queue(state: PlacementState, attempt: int, sig: int, urgent: bool, ids: I64
     if not len(ids):
         return
     state.todo.arrivals += 1
-    spec = state.specs.get(sig)
-    work = Work(attempt, sig, ids, urgent, spec.priority if spec else 0, state.todo.arrivals)
-    if spec is None and sig > state.last_sig:
+    order = state.todo.arrivals
+    if sig > state.last_sig:
+        # Newer than all that ingest told us: than what it told of these pods, too.
+        work = Work(attempt, sig, ids, urgent, 0, order)
         state.todo.unknown.setdefault(sig, []).append(work)
-    else:
-        state.todo.add(work)
+        return
+    for own, part in by_own_sig(state, sig, ids):
+        spec = state.specs.get(own)
+        state.todo.add(Work(attempt, own, part, urgent, spec.priority if spec else 0, order))
 
 
 def admit_ask(state: PlacementState, ask: Ask) -> None:

@@ -131,6 +131,9 @@ def _assigned(state: PlacementState, event: PodsAssigned) -> None:
         moved = ~same
         take(state, rows[moved & charged])
         _place_facts(state, rows[moved], sigs[moved], nodes[moved])
+    if state.has_own_sigs:
+        told = ledger.own_sig[rows] != 0
+        ledger.own_sig[rows[told]] = sigs[told]
     let_go(state, ids, kinds)
     if state.nominated:
         for pod in ids.tolist():
@@ -151,6 +154,8 @@ def _assigned_as_reserved(state: PlacementState, event: PodsAssigned) -> bool:
         rows.append(row)
     for row in rows:
         ledger.advance_one(row, "PodsAssigned")
+        if ledger.own_sig[row]:
+            ledger.own_sig[row] = ledger.sig[row]
     return True
 
 
@@ -192,7 +197,7 @@ def pods_gone(state: PlacementState, event: PodsGone) -> None:
     if len(strays):
         _strays(state, ledger.node[strays].astype(np.int64), -1)
         ledger.clear(strays)
-    ledger.budget[rows] = 0
+    ledger.budget[rows] = ledger.own_sig[rows] = 0
     fresh = ids[before != State.GONE].tolist()
     if state.budgets_more:
         for pod in fresh:

@@ -5,11 +5,12 @@ The shard never ends a hold by itself: permit's journal says committed or releas
 
 import numpy as np
 
-from services.placement.core import nominations, withheld
-from services.placement.core.book import compiled, put, take
+from services.placement.core import improve, nominations, withheld
+from services.placement.core.book import compiled, is_wide, put, take
 from services.placement.core.dispatches import assert_not_over, remember_refused, settle
+from services.placement.core.identity import expanded
 from services.placement.core.ledger import groups
-from services.placement.core.picking import Chosen, place
+from services.placement.core.picking import NOTHING, Chosen, place
 from services.placement.core.state import PlacementState
 from services.placement.transitions import State
 from shared.events.permit import (
@@ -35,7 +36,7 @@ def offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
     short.
     """
     nodes = len(state.nodes)
-    known = all(group.sig in state.specs for group in event.members)
+    known = all(group.sig in state.specs for group in expanded(state, event.members))
     if void or not known:
         none = tuple(0 for _ in event.members)
         return GangOffered(state.shard, event.gang, event.attempt, none, (), nodes)
@@ -43,15 +44,19 @@ def offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
     counts: list[int] = []
     reasons: Reasons = ()
     for group in event.members:
-        wanted = size(group.ids)
-        picks, why = _try(state, trial, group.sig, wanted)
-        counts.append(len(picks.rows))
-        reasons = reasons or why
+        placed = 0
+        for part in expanded(state, (group,)):
+            picks, why = _try(state, trial, part.sig, size(part.ids))
+            placed += len(picks.rows)
+            reasons = reasons or why
+        counts.append(placed)
     return GangOffered(state.shard, event.gang, event.attempt, tuple(counts), reasons, nodes)
 
 
 def _try(state: PlacementState, trial: NodeTable, sig: int, count: int) -> tuple[Chosen, Reasons]:
     """Place and charge on the trial; with reasons when it is less than asked for."""
+    if is_wide(state, sig):
+        return NOTHING, improve.reasons(state, sig, None).messages
     held: Held | None = None
     if state.nominations:
         held = nominations.held_against(state, state.specs[sig].priority)
@@ -126,15 +131,18 @@ def answered(state: PlacementState, event: GangOffered | GangHeld | GangRefused)
     if isinstance(event, GangHeld):
         _hold(state, event)
     elif not ask.void:
-        for sig in _short(asked.members, event):
+        for sig in _short(state, asked.members, event):
             remember_refused(state, sig)
 
 
-def _short(members: tuple[Members, ...], event: GangOffered | GangRefused) -> list[int]:
-    if isinstance(event, GangRefused):
-        return [group.sig for group in members]
-    counts = zip(members, event.counts, strict=True)
-    return [group.sig for group, count in counts if count < size(group.ids)]
+def _short(
+    state: PlacementState, members: tuple[Members, ...], event: GangOffered | GangRefused
+) -> list[int]:
+    short = members
+    if isinstance(event, GangOffered):
+        counts = zip(members, event.counts, strict=True)
+        short = tuple(group for group, count in counts if count < size(group.ids))
+    return [group.sig for group in expanded(state, short)]
 
 
 def _hold(state: PlacementState, event: GangHeld) -> None:

@@ -7,12 +7,13 @@ that changed nodes were looked at must be in the journal too.
 import numpy as np
 
 from services.placement.core import nominations, preempt
-from services.placement.core.book import compiled
+from services.placement.core.book import compiled, is_wide
 from services.placement.core.state import PlacementState
 from shared.events.placement import Improved, Refused
 from shared.events.queueing import ReasonsAsked
 from shared.framework.between import rules_of
-from shared.framework.layout import FREE, I64
+from shared.framework.layout import FREE, I64, Held
+from shared.framework.picks import Reasons
 from shared.model.columns import pack, unpack
 
 CHECKS_MAX = 256
@@ -20,6 +21,9 @@ CHECKS_MAX = 256
 a wake-up in vain costs one evaluation, a lost one costs minutes.
 """
 FEW_ROWS = 32
+NEEDS_ONE_SHARD = (
+    "node(s) of several placement partitions (required rules between pods need a single one)"
+)
 
 
 def improved(state: PlacementState) -> Improved:
@@ -32,8 +36,8 @@ def improved(state: PlacementState) -> Improved:
 
 def _quick(state: PlacementState, rows: I64) -> list[int]:
     """Signatures, ascending, whose cpu and memory each fit on one of these rows at least."""
-    sigs = sorted(state.refused)
-    if not len(rows):
+    sigs = sorted(sig for sig in state.refused if not is_wide(state, sig))
+    if not len(rows) or not sigs:
         return []
     most = state.table.cols[FREE : FREE + 2][:, rows].max(axis=1)
     asked = np.array([(state.sigs[sig].cpu, state.sigs[sig].memory) for sig in sigs])
@@ -72,7 +76,7 @@ def reasons_asked(state: PlacementState, event: ReasonsAsked) -> None:
 def look(state: PlacementState, sig: int) -> Refused:
     """Why no node takes a refused signature now."""
     held = nominations.held_against(state, state.specs[sig].priority)
-    found = state.kernel.reasons(state.table, compiled(state, sig), held)
+    found = reasons(state, sig, held)
     return Refused(
         shard=state.shard,
         attempt=0,
@@ -84,3 +88,10 @@ def look(state: PlacementState, sig: int) -> Refused:
         resolvable=found.resolvable,
         preemptible=found.resolvable > 0 and preempt.may_help(state, sig, held),
     )
+
+
+def reasons(state: PlacementState, sig: int, held: Held | None) -> Reasons:
+    """Why no node takes a signature; of hard rules among the pods of all shards none is judged."""
+    if is_wide(state, sig):
+        return Reasons(((NEEDS_ONE_SHARD, len(state.nodes)),), 0)
+    return state.kernel.reasons(state.table, compiled(state, sig), held)

@@ -32,6 +32,7 @@ _COLUMNS: dict[str, type] = {
     "devices": np.int64,
     "start_ms": np.int64,
     "budget": np.int32,
+    "own_sig": np.int32,
 }
 
 
@@ -47,6 +48,7 @@ class Ledger:
         self.devices: I64 = np.zeros(ROWS_MIN, np.int64)
         self.start_ms: I64 = np.zeros(ROWS_MIN, np.int64)
         self.budget: NDArray[np.int32] = np.zeros(ROWS_MIN, np.int32)
+        self.own_sig: NDArray[np.int32] = np.zeros(ROWS_MIN, np.int32)
 
     def rows(self, ids: I64) -> I64:
         """Rows of these pods, shape (n,); the columns grow to hold them."""
@@ -125,7 +127,7 @@ class Ledger:
         self.start_ms[row] = now_ms
 
     def clear(self, rows: I64) -> None:
-        """Forget place and signature, not the budget: the pod lives on."""
+        """Forget place and charge, not budget and own signature: the pod lives on."""
         self.sig[rows] = 0
         self.node[rows] = 0
         self.devices[rows] = 0
@@ -133,7 +135,7 @@ class Ledger:
 
     def live(self) -> I64:
         """Rows that hold anything, ascending."""
-        return np.flatnonzero((self.kind != 0) | (self.budget != 0))
+        return np.flatnonzero((self.kind != 0) | (self.budget != 0) | (self.own_sig != 0))
 
     def charged(self) -> I64:
         """Rows whose pods are subtracted from a node, ascending."""

@@ -25,11 +25,13 @@ def dump(state: PlacementState) -> dict[str, Any]:
     rows = ledger.live()
     # Queued pods are those in the queue, remembered ones those in `gone`.
     derived = np.isin(ledger.kind[rows], (State.QUEUED, State.GONE)) & (ledger.budget[rows] == 0)
+    derived &= ledger.own_sig[rows] == 0
     rows = rows[~derived]
     kinds = ledger.kind[rows]
     kinds = np.where(np.isin(kinds, (State.QUEUED, State.GONE)), 0, kinds).astype(np.int8)
     return {
         "config": msgspec.to_builtins(state.config),
+        "namespaces": [[name, labels] for name, labels in sorted(state.namespaces.items())],
         "nodes": [[node, state.nodes[node]] for node in sorted(state.nodes)],
         "specs": [[sig, state.specs[sig]] for sig in sorted(state.specs)],
         "retired": sorted(state.retired),
@@ -41,6 +43,7 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "devices": pack(ledger.devices[rows]),
         "start_ms": pack(ledger.start_ms[rows]),
         "budget": pack(ledger.budget[rows].astype(np.int64)),
+        "own_sig": pack(ledger.own_sig[rows].astype(np.int64)),
         "budgets_more": [[pod, more] for pod, more in sorted(state.budgets_more.items())],
         "gone": pack(state.gone),
         "todo": state.todo.dump(),
@@ -68,11 +71,13 @@ def _holds(state: PlacementState) -> list[list[object]]:
     return found
 
 
-def load(shard: int, body: dict[str, Any]) -> PlacementState:
+def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
     """Inverse of dump."""
-    state = PlacementState(shard)
+    state = PlacementState(shard, shards)
     state.config = msgspec.convert(body["config"], Config)
     state.nodes = {node: msgspec.convert(value, Node) for node, value in body["nodes"]}
+    kept = body.get("namespaces", ())
+    state.namespaces.update((name, tuple((k, v) for k, v in labels)) for name, labels in kept)
     state.table.set_nodes(state.nodes, list(state.nodes.values()))
     for sig, value in body["specs"]:
         define(state, sig, msgspec.convert(value, PodSpec))
@@ -94,12 +99,13 @@ def load(shard: int, body: dict[str, Any]) -> PlacementState:
     withheld.load_unsettled(state, body.get("unsettled", ()))
     kept = body.get("withheld", ())
     state.withheld = {node: msgspec.convert(value, Node) for node, value in kept}
-    state.refused, state.better = set(body["refused"]), set(body["better"])
+    state.refused = set(body["refused"])
     state.looks = dict.fromkeys(body.get("looks", ()))
     *said, state.digest_ms = body["digest"]
     state.digest = (said[0], said[1], said[2], said[3])
     recount_capacity(state)
     charge_ledger(state)
+    state.better = set(body["better"])  # last: charges may mark nodes
     return state
 
 
@@ -109,6 +115,9 @@ def _load_ledger(state: PlacementState, body: dict[str, Any]) -> None:
     ledger.kind[rows] = np.frombuffer(body["kind"], np.int8)
     for name in ("node", "sig", "devices", "start_ms", "budget"):
         getattr(ledger, name)[rows] = unpack(body[name])
+    if "own_sig" in body:
+        ledger.own_sig[rows] = unpack(body["own_sig"])
+        state.has_own_sigs = bool(ledger.own_sig.any())
     gone = unpack(body["gone"])
     state.gone.extend(gone.tolist())
     rows = ledger.rows(gone)
@@ -117,7 +126,9 @@ def _load_ledger(state: PlacementState, body: dict[str, Any]) -> None:
 
 def check(state: PlacementState) -> None:
     """Everything derived equals what the ledger gives; raises AssertionError naming the part."""
-    twin = load(state.shard, msgspec.msgpack.decode(msgspec.msgpack.encode(dump(state))))
+    twin = load(
+        state.shard, state.shards, msgspec.msgpack.decode(msgspec.msgpack.encode(dump(state)))
+    )
     table, other = state.table, twin.table
     order = other.rows_of(table.ids.tolist())
     assert table.size == other.size == len(order), "the table lost or invented a node"

@@ -18,6 +18,7 @@ from shared.framework.kernel import Kernel
 from shared.framework.signature import Signature
 from shared.framework.table import NodeTable
 from shared.machine.core import MachineState
+from shared.model.cluster_objects import Pairs
 from shared.model.columns import I64
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING
 from shared.model.objects import Node, PodSpec
@@ -71,12 +72,13 @@ class Totals(Struct):
 class PlacementState(MachineState):
     """One shard."""
 
-    def __init__(self, shard: int) -> None:
+    def __init__(self, shard: int, shards: int = 1) -> None:
         """Before any event."""
         super().__init__(SOURCES)
-        self.shard = shard
+        self.shard, self.shards = shard, shards
         self.config = Config()
         self.nodes: dict[int, Node] = {}
+        self.namespaces: dict[str, Pairs] = {}  # labels by name; only once a rule selects by them
         self.specs: dict[int, PodSpec] = {}
         self.retired: set[int] = set()
         self.last_sig = 0
@@ -99,6 +101,7 @@ class PlacementState(MachineState):
 
     def _init_derived(self) -> None:
         self.table = NodeTable(TIE_SEED)
+        self.table.counters.labels_of = self.namespaces
         self.kernel = Kernel()
         self.sigs: dict[int, Signature] = {}
         self.loads: dict[int, tuple[int, int, int]] = {}
@@ -107,6 +110,7 @@ class PlacementState(MachineState):
         self.sig_pods: dict[int, int] = {}
         self.strays: dict[int, int] = {}
         self.unsettled_on: dict[str, int] = {}
+        self.has_own_sigs = False  # whether the ledger may hold any
         self.levels: dict[int, NDArray[np.int32]] = {}
         self.capacity = Totals()
         self.used = Totals()

@@ -1,9 +1,9 @@
 """Queueing's core: what is tried next, in which batch, at which shard; what waits, and why.
 
 A pod is in one of the states of `services.queueing.transitions`. Modules: `intake` (ingest's
-facts), `answers` (shards, binding), `gangs` and `members`, `preempting`, `own` (the effect of its
-own events), `looks` (messages that stay true), `deciding` (the step), `lanes` (priority index),
-`routing` (batch and shard).
+facts), `relabel` (pods that are somebody now), `answers` (shards, binding), `gangs` and `members`,
+`preempting`, `own` (the effect of its own events), `looks` (messages that stay true), `deciding`
+(the step), `lanes` (priority index), `routing` (batch and shard).
 
 No wake-up is lost: `Sig.mask` has the shards whose *latest* answer about the signature is a
 refusal. Each shard's answers come in its own journal's order, so an improvement clears the bit
@@ -24,6 +24,7 @@ from services.queueing.core import (
     moves,
     own,
     preempting,
+    relabel,
 )
 from services.queueing.core.check import check
 from services.queueing.core.config import Config, parse_config
@@ -38,6 +39,7 @@ from shared.events.ingest import (
     PodsAssigned,
     PodsGone,
     PodsPending,
+    PodsRelabelled,
     SignatureDefined,
     SignatureRetired,
     WorldListed,
@@ -93,6 +95,7 @@ HANDLERS: dict[type[Event], Callable[[QueueingState, Any], None]] = {
     SignatureDefined: intake.defined,
     SignatureRetired: intake.retired,
     PodsPending: intake.pending,
+    PodsRelabelled: relabel.relabelled,
     PodsAssigned: lambda state, event: moves.finish(state, "bound", event.ids),
     PodsGone: lambda state, event: moves.finish(state, "gone", event.ids),
     GangSet: gangs.group_set,

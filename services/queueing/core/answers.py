@@ -10,7 +10,8 @@ import numpy as np
 
 from services.queueing.core import looks, members, moves
 from services.queueing.core.pods import SMALL
-from services.queueing.core.state import Attempt, Left, QueueingState, Refusal, Sig
+from services.queueing.core.relabel import concerned
+from services.queueing.core.state import Attempt, Left, QueueingState, Refusal, Sig, by_number
 from services.queueing.transitions import Pod
 from shared.events.binding import BindFailed, Bound
 from shared.events.placement import Improved, Refused, Reserved, ShardDigest
@@ -60,12 +61,13 @@ def refused(state: QueueingState, event: Refused) -> None:
         if sig is not None:
             looks.refused(state, sig, event)
         return
-    if sig is not None:
-        sig.refusals[event.shard] = Refusal(
-            event.reasons, event.nodes, event.world, event.resolvable, event.preemptible
-        )
-        sig.note = ""
-        state.set_mask(sig, sig.mask | 1 << event.shard)
+    said = Refusal(event.reasons, event.nodes, event.world, event.resolvable, event.preemptible)
+    numbers = concerned(state, (event.sig,), event.world)
+    for number in numbers:
+        sig = state.sigs.get(number)
+        if sig is not None:
+            sig.refusals[event.shard], sig.note = said, ""
+            state.set_mask(sig, sig.mask | 1 << event.shard)
     attempt = state.attempts.get(event.attempt)
     if attempt is None:
         return
@@ -74,17 +76,16 @@ def refused(state: QueueingState, event: Refused) -> None:
     if not len(ids):
         return
     state.answered(attempt, len(ids))
-    as_tried = pods.sig[pods.rows(ids)] == event.sig
-    changed = ids[~as_tried]
-    if len(changed):
-        moves.home(state, changed)
-    if sig is not None:
-        _leave_over(state, sig, attempt, ids[as_tried])
+    # A shard may know of a signature that its pods have yet to get here.
+    tried = (*numbers, attempt.sig)
+    for number, part in by_number(pods.sig[pods.rows(ids)].astype(np.int64)):
+        if number in tried:
+            _leave_over(state, state.sigs[number], attempt, ids[part])
+        else:
+            moves.home(state, ids[part])
 
 
 def _leave_over(state: QueueingState, sig: Sig, attempt: Attempt, ids: I64) -> None:
-    if not len(ids):
-        return
     state.pods.move("refused", ids, state.pods.rows(ids))
     left = sig.left.get(attempt.attempt)
     if left is None:
@@ -97,7 +98,7 @@ def _leave_over(state: QueueingState, sig: Sig, attempt: Attempt, ids: I64) -> N
 
 def improved(state: QueueingState, event: Improved) -> None:
     """The shard takes back its refusals: leftovers and parked pods may go there again."""
-    for number in unpack(event.sigs).tolist():
+    for number in concerned(state, unpack(event.sigs).tolist(), event.world):
         sig = state.sigs.get(number)
         if sig is not None:
             state.set_mask(sig, sig.mask & ~(1 << event.shard))

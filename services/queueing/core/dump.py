@@ -4,6 +4,7 @@ Pods whose story is over and that lie below the first open one are left out too;
 only that they are over is kept.
 """
 
+from array import array
 from operator import attrgetter
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from services.queueing.core import members
 from services.queueing.core.config import Config
+from services.queueing.core.fifo import Fifo
 from services.queueing.core.pods import COLUMNS, STATES, Pods
 from services.queueing.core.preempting import lives
 from services.queueing.core.state import (
@@ -77,6 +79,7 @@ def dump(state: QueueingState) -> dict[str, Any]:
         ],
         "nominated": [[pod, state.nominated[pod]] for pod in sorted(state.nominated)],
         "closed": sorted(state.closed),
+        "heirs": [list(heir) for heir in state.heirs],
         "lane": _fields(state.lane, LANE_FIELDS),
         "listing_ms": state.listing_ms,
         "rate": _fields(state.rate, RATE_FIELDS),
@@ -133,11 +136,10 @@ def load(state: QueueingState, body: Any) -> None:
         _fill(gang, GANG_FIELDS, values[:-1])
         gang.sigs = tuple(values[-1])
         state.gangs[gang.gang] = gang
-        if not gang.committed:
-            members.index(state, gang)
     state.asks = {pod: Ask(sig, ended) for pod, sig, ended in body["asks"]}
     state.nominated = dict(body["nominated"])
     state.closed = dict.fromkeys(body["closed"])
+    state.heirs = [(at, old, new) for at, old, new in body.get("heirs", ())]
     _fill(state.lane, LANE_FIELDS, body["lane"])
     state.listing_ms = body["listing_ms"]
     _fill(state.rate, RATE_FIELDS, body["rate"])
@@ -211,6 +213,26 @@ def _index_pods(state: QueueingState) -> None:
         state.refresh(sig)
 
 
+def reindex(state: QueueingState) -> None:
+    """Make all indexes again: pods have other signatures than when they were made."""
+    for sig in state.sigs.values():
+        sig.fifo, sig.lane, sig.asking = Fifo(), -1, 0
+        sig.parked, sig.parked_live, sig.askable = array("q"), 0, 0
+        sig.left = {at: Left(one.tried, one.rounds) for at, one in sig.left.items()}
+    for attempt in state.attempts.values():
+        attempt.open = 0
+    for shard in state.shards:
+        shard.open = shard.units = 0
+    for gang in state.gangs.values():
+        gang.members, gang.waiting, gang.due_ms = array("q"), 0, None
+    state.lanes, state.backoff, state.gangs_by_sig = {}, {}, {}
+    state.gangs_looked, state.wake, state.ask_next, state.say, state.trying = {}, {}, {}, {}, {}
+    state.gangs_ready, state.gang_timers, state.gang_tells = [], [], []
+    _index_pods(state)
+    for sig in state.sigs.values():
+        sig.left = {at: one for at, one in sig.left.items() if one.live}
+
+
 def _index_sig(state: QueueingState, sig: Sig, code: Pod, ids: "np.ndarray[Any, Any]") -> None:
     pods = state.pods
     rows = pods.rows(ids)
@@ -241,4 +263,6 @@ def _index_gangs(state: QueueingState) -> None:
     for number in sorted(state.gangs):
         if state.gangs[number].looked:
             state.gangs_looked[number] = None
+        if not state.gangs[number].committed:
+            members.index(state, state.gangs[number])
         members.touch(state, state.gangs[number])

@@ -257,6 +257,7 @@ class QueueingState(MachineState):
         # Work that inputs brought and decided events take out.
         self.nominated: dict[int, int] = {}  # pod -> shard that made room for it
         self.closed: dict[int, None] = {}  # pods whose preemption found nobody
+        self.heirs: list[tuple[int, int, int]] = []  # (world position, signature, one made of it)
         # Derived from the above.
         self.lanes: dict[int, list[Entry]] = {}  # shards that cannot be tried (bits) -> heap
         self.backoff: dict[int, Bucket] = {}  # by end of backoff

@@ -1,0 +1,200 @@
+"""Every pod has the signature that one would give it who knew all rules from the beginning."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from services.ingest.core import IngestCore
+from services.ingest.core.identity import spec_of
+from shared.events import ingest as told
+from shared.events import observed as seen
+from shared.events.base import Event
+from shared.model.columns import pack, unpack
+from shared.model.objects import (
+    Node,
+    PodSpec,
+    PodTerm,
+    PreferredPodTerm,
+    Requirement,
+    SpreadConstraint,
+)
+from shared.testing.steps import Steps
+
+HOST = "kubernetes.io/hostname"
+NAMESPACES = ("a", "b", "c")
+NODES = ("n0", "n1")
+LABELS = (
+    (),
+    (("app", "x"),),
+    (("app", "y"), ("tier", "web")),
+    (("app", "x"), ("id", "7"), ("tier", "db")),
+)
+PLAIN = tuple(PodSpec(requests=(("cpu", 100 * i),)) for i in (1, 2))
+
+
+def term(*keys: str, namespaces: tuple[str, ...] = (), everywhere: bool = False) -> PodTerm:
+    selector = tuple(Requirement(key, "Exists") for key in keys)
+    return PodTerm(HOST, selector, namespaces, () if everywhere else None)
+
+
+RULES = (
+    PodSpec(spread=(SpreadConstraint(HOST, 1, selector=(Requirement("app", "In", ("x",)),)),)),
+    PodSpec(spread=(SpreadConstraint(HOST, 1, hard=False),)),
+    PodSpec(pod_affinity=(term("tier", namespaces=("b", "c")),)),
+    PodSpec(pod_anti_affinity=(term("id", everywhere=True),)),
+    PodSpec(pods_preferred=(PreferredPodTerm(7, term("tier", "app")),)),
+    PodSpec(pods_preferred=(PreferredPodTerm(-3, term()),)),
+    PodSpec(pod_affinity=(term("app", namespaces=("a",), everywhere=True),)),
+)
+SPECS = (*PLAIN, *RULES)
+
+
+class Cluster:
+    """Pods by uid as they are, all rules there ever were, and what ingest told of whom."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.pods: dict[str, seen.PodsSeen] = {}
+        self.nodes: set[str] = set()
+        self.rules: list[tuple[PodSpec, str]] = []
+        self.specs: dict[int, PodSpec] = {}
+        self.sig_of: dict[int, int] = {}
+
+    def show(self, uid: str, event: seen.PodsSeen) -> seen.PodsSeen:
+        self.revision += 1
+        event = replace(event, uids=uid, names=uid, revisions=pack([self.revision]))
+        self.pods[uid] = event
+        if event.spec.has_rules:
+            self.rules.append((event.spec, event.namespace))
+        return event
+
+    def happen(self, kind: int, which: int, spec: int, labels: int) -> Event | None:
+        uid = f"u{which}"
+        pod = self.pods.get(uid)
+        if kind <= 3 and pod is None:
+            event = seen.PodsSeen(SPECS[spec], "", "", b"", NAMESPACES[which % 3], LABELS[labels])
+            return self.show(uid, event)
+        if kind <= 1 and pod is not None:
+            return self.show(uid, replace(pod, labels=LABELS[labels]))
+        if kind == 2 and pod is not None and not pod.nodes:
+            return self.show(uid, replace(pod, spec=SPECS[spec]))
+        if kind == 3 and pod is not None:
+            return self.show(uid, replace(pod, terminating=True))
+        if kind == 4 and pod is not None and not pod.nodes:
+            bound = self.show(uid, replace(pod, nodes=NODES[labels % 2]))
+            return seen.PodsBoundSeen(uid, bound.nodes, bound.revisions)
+        if kind == 5 and pod is not None:
+            del self.pods[uid]
+            return seen.PodsDeletedSeen(uid)
+        if kind == 6:
+            return self.toggle(NODES[labels % 2])
+        return None
+
+    def toggle(self, name: str) -> Event:
+        if name in self.nodes:
+            self.nodes.remove(name)
+            return seen.NodesDeletedSeen(f"uid-{name}")
+        self.nodes.add(name)
+        return seen.NodesSeen((Node(uid=f"uid-{name}", name=name),))
+
+    def expected(self, pod: seen.PodsSeen) -> PodSpec:
+        """By the rules there were, one by one."""
+        keys: set[str] | None = None
+        for spec, namespace in self.rules:
+            looks: list[tuple[set[str], Any]] = [({namespace}, one.selector) for one in spec.spread]
+            terms = [one.term for one in spec.pods_preferred]
+            for one in (*spec.pod_affinity, *spec.pod_anti_affinity, *terms):
+                where = {*one.namespaces}
+                if one.namespace_selector is not None:
+                    where = {*NAMESPACES}
+                looks.append((where or {namespace}, one.selector))
+            for where, selector in looks:
+                if selector is not None and pod.namespace in where:
+                    keys = (keys or set()) | {one.key for one in selector}
+        if keys is None:
+            is_named = pod.spec.has_rules
+            return replace(pod.spec, namespace=pod.namespace) if is_named else pod.spec
+        labels = tuple(pair for pair in pod.labels if pair[0] in keys)
+        return replace(
+            pod.spec, namespace=pod.namespace, labels=labels, terminating=pod.terminating
+        )
+
+    def read(self, event: Any) -> None:
+        match event:
+            case told.SignatureDefined():
+                self.specs[event.sig] = event.spec
+            case told.SignatureRetired():
+                assert event.sig not in self.sig_of.values(), "retired while a pod has it"
+                del self.specs[event.sig]
+            case told.PodsPending():
+                self.sig_of.update(dict.fromkeys(unpack(event.ids).tolist(), event.sig))
+            case told.PodsAssigned():
+                self.sig_of.update(_pairs(event))
+            case told.PodsRelabelled():
+                for pod, sig in _pairs(event):
+                    assert sig in self.specs
+                    self.sig_of[pod] = sig
+            case told.PodsGone():
+                for pod in unpack(event.ids).tolist():
+                    self.sig_of.pop(pod, None)
+
+
+def _pairs(event: told.PodsAssigned | told.PodsRelabelled) -> list[tuple[int, int]]:
+    return list(zip(unpack(event.ids).tolist(), unpack(event.sigs).tolist(), strict=True))
+
+
+def agrees(cluster: Cluster, steps: Any) -> None:
+    table = steps.state.pods
+    assert table.slots.keys() == cluster.pods.keys()
+    for uid, slot in table.slots.items():
+        sig = int(table.sigs[slot])
+        assert spec_of(steps.state, sig) == cluster.expected(cluster.pods[uid])
+        if table.nodes[slot] >= 0:
+            assert cluster.sig_of[int(table.ids[slot])] == sig, "what was told last"
+
+
+ops = st.lists(
+    st.tuples(
+        st.integers(0, 6),
+        st.integers(0, 5),
+        st.integers(0, len(SPECS) - 1),
+        st.integers(0, len(LABELS) - 1),
+    ),
+    min_size=10,
+    max_size=50,
+)
+
+
+@given(ops, st.lists(st.booleans(), min_size=50, max_size=50))
+def test_signatures_are_those_of_the_last_interest(operations, reloads):
+    """Whatever comes in which order; and a state that was loaded says the same."""
+    steps: Any = Steps(IngestCore())
+    loaded: Any = Steps(IngestCore())
+    cluster = Cluster()
+    for operation, is_reloaded in zip(operations, reloads, strict=False):
+        event = cluster.happen(*operation)
+        if event is None:
+            continue
+        decided = steps.when(event)
+        assert loaded.when(event) == decided
+        if is_reloaded:
+            loaded.reload()
+        assert loaded.dumped() == steps.dumped()
+        for one in decided:
+            cluster.read(one)
+        agrees(cluster, steps)
+
+
+@given(ops)
+def test_several_shards_look_at_nobody(operations):
+    steps: Any = Steps(IngestCore(3))
+    cluster = Cluster()
+    for operation in operations:
+        event = cluster.happen(*operation)
+        decided = steps.when(event) if event is not None else []
+        assert not any(isinstance(one, told.PodsRelabelled) for one in decided)
+        for one in decided:
+            if isinstance(one, told.SignatureDefined):
+                assert one.spec in SPECS

@@ -1,0 +1,168 @@
+"""Who a pod is becomes part of its signature where a rule between pods looks, and nowhere else."""
+
+from msgspec.structs import replace
+
+from services.ingest.core import IngestCore
+from shared.events.base import Configured
+from shared.events.ingest import (
+    NamespacesSet,
+    PodsAssigned,
+    PodsPending,
+    PodsRelabelled,
+    SignatureDefined,
+    SignatureRetired,
+)
+from shared.events.observed import ObjectsDeletedSeen, ObjectsSeen
+from shared.model.cluster_objects import Namespace
+from shared.model.columns import unpack
+from shared.model.objects import PodSpec, PodTerm, Requirement, SpreadConstraint
+from shared.testing.steps import Steps
+from tests.unit.ingest.world import SMALL, gone, ids, ingest, names, nodes, one, pods
+
+HOST = "kubernetes.io/hostname"
+WEB, DB = (("app", "web"), ("run", "1")), (("app", "db"), ("run", "2"))
+IS_WEB = (Requirement("app", "In", ("web",)),)
+SPREAD = replace(SMALL, spread=(SpreadConstraint(HOST, 1, selector=IS_WEB),))
+
+
+def anti(*namespaces: str, selects: bool = False) -> PodSpec:
+    """Keeps away from web pods of these namespaces, or of those that a selector takes."""
+    team = (Requirement("team", "Exists"),) if selects else None
+    return replace(SMALL, pod_anti_affinity=(PodTerm(HOST, IS_WEB, namespaces, team),))
+
+
+def specs(events) -> dict[int, PodSpec]:
+    return {event.sig: event.spec for event in events if isinstance(event, SignatureDefined)}
+
+
+def sigs(event: PodsRelabelled) -> list[int]:
+    found: list[int] = unpack(event.sigs).tolist()
+    return found
+
+
+def test_without_rules_pods_share_their_signature_wherever_they_are():
+    steps = ingest()
+    steps.when(pods("one", labels=WEB, namespace="a"))
+    told = steps.when(pods("two", labels=DB, namespace="b", terminating=True, at=5))
+    assert names(told) == ["PodsNamed", "PodsPending"]
+
+
+def test_a_rule_gives_pods_of_its_namespace_their_names_in_one_event():
+    steps = ingest()
+    steps.when(pods("far", labels=WEB, namespace="other"))
+    steps.when(pods("web-1", labels=WEB), pods("db", labels=DB), pods("web-2", labels=WEB, at=9))
+    told = steps.when(pods("ruler", spec=SPREAD, at=20))
+    assert names(told) == [
+        *("SignatureDefined", "SignatureDefined", "PodsRelabelled"),
+        *("SignatureDefined", "PodsNamed", "PodsPending"),
+    ]
+    relabelled, defined = one(told, PodsRelabelled), specs(told)
+    assert ids(relabelled) == [2, 3, 4]
+    web, db, again = sigs(relabelled)
+    assert web == again
+    assert defined[web] == replace(SMALL, namespace="default", labels=(("app", "web"),))
+    assert defined[db] == replace(SMALL, namespace="default", labels=(("app", "db"),))
+    assert defined[one(told, PodsPending).sig] == replace(SPREAD, namespace="default")
+
+
+def test_the_old_signature_is_retired_after_its_last_pod_left_it():
+    steps = ingest()
+    steps.when(pods("web", labels=WEB))
+    told = steps.when(pods("ruler", spec=anti(), at=9))
+    assert names(told)[:3] == ["SignatureDefined", "PodsRelabelled", "SignatureRetired"]
+
+
+def test_the_same_look_again_tells_nothing():
+    steps = ingest()
+    steps.when(pods("web", labels=WEB), pods("ruler", spec=SPREAD, at=9))
+    told = steps.when(pods("next", spec=replace(SPREAD, priority=3), at=12))
+    assert names(told) == ["SignatureDefined", "PodsNamed", "PodsPending"]
+
+
+def test_interest_outlives_the_pod_that_looked():
+    steps = ingest()
+    steps.when(pods("ruler", spec=anti("a"), namespace="b"), gone("ruler"))
+    told = steps.when(pods("late", labels=WEB, namespace="a", at=30))
+    assert one(told, SignatureDefined).spec.labels == (("app", "web"),)
+
+
+def test_a_running_pod_with_other_labels_stays_where_it_is():
+    """Told as assigned anew it would lose its start and its devices."""
+    steps = ingest()
+    steps.when(nodes("n"), pods("web", labels=WEB, on="n"), pods("ruler", spec=SPREAD, at=9))
+    told = steps.when(pods("web", labels=DB, on="n", at=12))
+    assert ids(one(told, PodsRelabelled)) == [1]
+    assert not any(isinstance(event, PodsAssigned) for event in told)
+    told = steps.when(pods("web", labels=DB, on="n", at=15, terminating=True))
+    assert one(told, SignatureDefined).spec.terminating
+    assert names(told)[1:] == ["PodsRelabelled", "SignatureRetired"]
+
+
+def test_a_waiting_pod_with_other_labels_is_told_to_queue_and_shard():
+    steps = ingest()
+    steps.when(pods("web", labels=WEB), pods("ruler", spec=SPREAD, at=9))
+    told = steps.when(pods("web", labels=DB, at=12))
+    assert names(told) == [
+        *("SignatureDefined", "PodsNamed", "PodsPending", "PodsRelabelled", "SignatureRetired")
+    ]
+
+
+def test_who_is_terminating_is_known_when_a_rule_comes():
+    steps = ingest()
+    steps.when(nodes("n"), pods("old", "new", labels=WEB, on="n n"))
+    steps.when(pods("old", labels=WEB, on="n", at=7, terminating=True))
+    told = steps.when(pods("ruler", spec=SPREAD, at=9))
+    old, new = sigs(one(told, PodsRelabelled))
+    assert (specs(told)[old].terminating, specs(told)[new].terminating) == (True, False)
+
+
+def test_numbers_of_signatures_do_not_hang_on_a_snapshot():
+    """A loaded state numbers label sets anew, by their names."""
+    stays, loaded = Steps(IngestCore()), Steps(IngestCore())
+    for steps in (stays, loaded):
+        steps.when(Configured({}), pods("web", labels=WEB), pods("db", labels=DB))
+    loaded.reload()
+    ruler = pods("ruler", spec=SPREAD, at=9)
+    assert stays.when(ruler) == loaded.when(ruler)
+
+
+def test_labels_of_namespaces_are_told_once_somebody_selects_by_them():
+    steps = ingest()
+    a = Namespace(uid="1", name="a", labels=(("team", "x"),))
+    b = Namespace(uid="2", name="b")
+    assert not any(isinstance(e, NamespacesSet) for e in steps.when(ObjectsSeen((b, a))))
+    told = steps.when(pods("ruler", spec=anti(selects=True)))
+    assert told[0] == NamespacesSet((("a", (("team", "x"),)), ("b", ())))
+    assert names(told)[1:] == ["SignatureDefined", "PodsNamed", "PodsPending"]
+    changed = replace(b, labels=(("team", "y"),))
+    told = steps.when(ObjectsSeen((changed,)), ObjectsDeletedSeen("1"))
+    assert [e for e in told if isinstance(e, NamespacesSet)] == [
+        NamespacesSet((("b", (("team", "y"),)),)),
+        NamespacesSet((), "a"),
+    ]
+    assert NamespacesSet().to() == ("placement",)
+
+
+def test_a_namespace_made_again_before_the_old_one_is_gone_is_there():
+    steps = ingest()
+    steps.when(pods("ruler", spec=anti(selects=True)), ObjectsSeen((Namespace(uid="1", name="a"),)))
+    new = Namespace(uid="2", name="a", labels=(("team", "x"),))
+    told = steps.when(ObjectsSeen((new,)), ObjectsDeletedSeen("1"))
+    assert [e for e in told if isinstance(e, NamespacesSet)][-1] == NamespacesSet(
+        (("a", (("team", "x"),)),)
+    )
+
+
+def test_selected_namespaces_are_all_looked_at():
+    steps = ingest()
+    steps.when(pods("web", labels=WEB, namespace="far"))
+    told = steps.when(pods("ruler", spec=anti(selects=True), at=9))
+    assert ids(one(told, PodsRelabelled)) == [1]
+
+
+def test_several_shards_count_nobody():
+    steps = ingest(placements=2)
+    steps.when(pods("web", labels=WEB))
+    told = steps.when(pods("ruler", spec=SPREAD, at=9))
+    assert one(told, SignatureDefined).spec == SPREAD
+    assert not any(isinstance(event, SignatureRetired | PodsRelabelled) for event in told)
