@@ -13,6 +13,7 @@ import typer
 
 from muster import logs
 from muster.cli_options import (
+    Config,
     Kubeconfig,
     Output,
     Plain,
@@ -255,16 +256,18 @@ def score(
         Path,
         typer.Argument(metavar="CASE.json", help='{"objects": [nodes, pods...], "pods": [...]}.'),
     ],
+    config: Config = None,
     output: Output = "text",
 ) -> None:
     """Say how each node would fare for a pod: its score by plugin, or who refuses it and why.
 
     With "preempt": true in the case also whom preemption would end for a pod that fits nowhere.
+    Profiles come from --config, or from "config" in the case.
     """
     from muster.commands.score import print_scores
 
     _one_of("--output", output, OUTPUTS)
-    print_scores(case, output)
+    print_scores(case, config, output)
 
 
 @app.command()

@@ -17,6 +17,10 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SERVICE.OPTION=VALUE", help="An option of a service."),
 ]
+Config = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Profiles: a KubeSchedulerConfiguration, as of 1.35."),
+]
 RunDir = Annotated[Path | None, typer.Option("--run-dir", metavar="DIR", help="Keep the run here.")]
 Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
 Plain = Annotated[bool, typer.Option("--plain", help="The trace as it is (openb).")]

@@ -7,6 +7,8 @@ kube-scheduler's (tests/parity).
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import to_builtins
+
 from services.placement.core import PlacementCore, PlacementState
 from services.placement.core.book import compiled
 from services.placement.core.nominations import held_against, nominate
@@ -14,8 +16,10 @@ from services.placement.core.preempt import candidates
 from services.preemption.core.choice import Choice, order
 from services.queueing.core.messages import fit_error
 from shared.adapters.worlds.affinity import selects
+from shared.adapters.worlds.arrivals import Pod
 from shared.adapters.worlds.case import Case, case_of
-from shared.events.base import Event
+from shared.adapters.worlds.errors import WorldError
+from shared.events.base import Configured, Event
 from shared.events.ingest import BudgetCovers, NodesSet, PodsAssigned, SignatureDefined
 from shared.events.placement import Candidate
 from shared.events.preemption import BudgetLeft, DryRunAsked
@@ -26,20 +30,27 @@ from shared.framework.signature import Signature
 from shared.machine.fold import begin_step
 from shared.model.columns import pack, unpack
 from shared.model.objects import Budget, PodSpec
+from shared.model.profile import Configuration
 
 SUCCESS, UNSCHEDULABLE = "Success", "Unschedulable"
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
 
 
-def score_case(case: Mapping[str, Any], what: str = "case") -> dict[str, Any]:
+def score_case(
+    case: Mapping[str, Any], what: str = "case", config: Configuration | None = None
+) -> dict[str, Any]:
     """The answer to {"objects": [...], "pods": [...]}: for each pod its feasible nodes with their
     weighted scores, the others with who refused them and why; with "preempt": true also where
-    preemption would make room for a pod that fits nowhere, and by whose end. Raises WorldError.
+    preemption would make room for a pod that fits nowhere, and by whose end. The case's "config"
+    or `config` has the profiles. Raises WorldError.
     """
     read = case_of(what, dict(case))
-    shard = _Shard(read)
+    if config is not None and read.config is not None:
+        raise WorldError(what, "config", "there is another one beside the case")
+    shard = _Shard(read, config or read.config)
     pods = []
     for pod in read.asked:
+        shard.check(what, pod)
         answer = {"namespace": pod.namespace, "name": pod.name, **shard.answer(pod.spec)}
         if read.preempt and answer["fitError"] and read.nodes:
             answer["preemption"] = shard.preemption(pod.spec)
@@ -50,9 +61,12 @@ def score_case(case: Mapping[str, Any], what: str = "case") -> dict[str, Any]:
 class _Shard:
     """One shard that holds the case."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, config: Configuration | None) -> None:
         self._core = PlacementCore(0)
         self._state: PlacementState = self._core.new()
+        self._profiles = [] if config is None else [one.name for one in config.profiles]
+        if config is not None:
+            self._evolve(Configured({"placement": {"profiles": to_builtins(config.profiles)}}))
         self._state.table.counters.labels_of = dict(case.namespaces)
         self._sigs: dict[PodSpec, int] = {}
         self._names = [node.name for node in case.nodes]
@@ -97,6 +111,13 @@ class _Shard:
             self._evolve(SignatureDefined(sig, spec))
         return sig
 
+    def check(self, what: str, pod: Pod) -> None:
+        """Whether there is a profile for the pod. Raises WorldError."""
+        name = pod.spec.scheduler
+        if self._profiles and name not in self._profiles:
+            rule = f"no profile {name!r}: there is {', '.join(self._profiles)}"
+            raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "spec.schedulerName", rule)
+
     def answer(self, spec: PodSpec) -> dict[str, Any]:
         """Everything about one pod but its name."""
         sig = compiled(self._state, self._sig(spec))
@@ -118,7 +139,8 @@ class _Shard:
         """Nodes on which the end of some pods would make room, and the one that is chosen."""
         sig = self._sig(spec)
         found: list[Candidate] = []
-        if not spec.never_preempts:
+        may = self._state.plugins_of(spec).profile.preempts
+        if may and not spec.never_preempts:
             asked = DryRunAsked(1, self._asked, sig, self._left)
             found = candidates(self._state, asked)[0]
         nodes = self._state.nodes

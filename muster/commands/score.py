@@ -11,11 +11,13 @@ from rich.table import Table
 from muster.scoring import score_case
 from shared.adapters.worlds.documents import FILE_BYTES_MAX
 from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.scheduler_config import read_config
 
 
-def print_scores(path: Path, output: str) -> None:
-    """Answer the case in a file. Raises WorldError."""
-    answer = score_case(_read(path), path.name)
+def print_scores(path: Path, config: Path | None, output: str) -> None:
+    """Answer the case in a file, with the profiles of another. Raises WorldError."""
+    profiles = None if config is None else read_config(config)
+    answer = score_case(_read(path), path.name, profiles)
     if output == "json":
         sys.stdout.write(orjson.dumps(answer).decode() + "\n")
         return

@@ -34,8 +34,14 @@ class Rules:
     """The rules between pods that apply to one signature, on the nodes as they are."""
 
     def __init__(self, table: NodeTable, sig: Signature) -> None:
+        profile = sig.plugins.profile
         self.spread = Spread(table, sig.spec) if sig.spec.spread else None
-        self.affinity = Affinity(table, sig.spec)
+        self.affinity = Affinity(table, sig.spec, profile.hard_pod_affinity_weight)
+        self._filters = sig.plugins.between
+        self._spread_weight = profile.weight(pod_topology_spread.NAME)
+        self._affinity_weight = profile.weight(inter_pod_affinity.NAME)
+        if profile.ignores_preferred_terms and not sig.spec.pods_preferred:
+            self._affinity_weight = 0
 
     @property
     def apply(self) -> bool:
@@ -48,12 +54,22 @@ class Rules:
         """By plugin and reason, in kube-scheduler's order. `before`: the counts at the beginning of
         the cycle, where they were others.
         """
-        spread, affinity = pod_topology_spread, inter_pod_affinity
+        for name in self._filters:
+            if name == pod_topology_spread.NAME:
+                yield from self._spread_refusals(counts)
+            else:
+                yield from self._affinity_refusals(counts, before or counts)
+
+    def _spread_refusals(self, counts: Counts) -> Iterator[Rule]:
+        spread = pod_topology_spread
         if self.spread is not None and self.spread.hard:
             missing, skewed = self.spread.refusals(counts)
             yield Rule(spread.NAME, spread.MISSING, missing, False)
             yield Rule(spread.NAME, spread.SKEWED, skewed, True)
-        if not self.affinity.skips(before or counts):
+
+    def _affinity_refusals(self, counts: Counts, before: Counts) -> Iterator[Rule]:
+        affinity = inter_pod_affinity
+        if not self.affinity.skips(before):
             not_affine, anti, existing = self.affinity.refusals(counts)
             yield Rule(affinity.NAME, affinity.NOT_AFFINE, not_affine, False)
             yield Rule(affinity.NAME, affinity.NOT_ANTI_AFFINE, anti, True)
@@ -69,12 +85,13 @@ class Rules:
     def scores(self, counts: Counts, feasible: Mask) -> list[tuple[str, int, I64]]:
         """(plugin, weight, 0..100 for each feasible node) of the plugins that score."""
         found = []
-        if self.spread is not None and self.spread.soft:
+        if self.spread is not None and self.spread.soft and self._spread_weight:
             normalised = self.spread.scores(counts, feasible)
-            found.append((pod_topology_spread.NAME, pod_topology_spread.WEIGHT, normalised))
-        pulled = self.affinity.scores(counts, feasible) if self.affinity.scored else None
+            found.append((pod_topology_spread.NAME, self._spread_weight, normalised))
+        pulls = self.affinity.scored and self._affinity_weight
+        pulled = self.affinity.scores(counts, feasible) if pulls else None
         if pulled is not None:
-            found.append((inter_pod_affinity.NAME, inter_pod_affinity.WEIGHT, pulled))
+            found.append((inter_pod_affinity.NAME, self._affinity_weight, pulled))
         return found
 
 

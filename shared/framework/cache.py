@@ -36,7 +36,7 @@ class Entry:
 
     def _renew(self, sig: Signature) -> None:
         table = self.table
-        self.static = static_of(table, sig.spec)
+        self.static = static_of(table, sig.spec, sig.plugins)
         self.static_version = table.static_version
         self.restarts = table.changes.restarts
         self.local = None
@@ -137,7 +137,7 @@ class RowCache:
 
 def fresh_row(table: NodeTable, sig: Signature) -> tuple[Static, I16, int]:
     """The same as a cache's row, computed and not kept."""
-    static = static_of(table, sig.spec)
+    static = static_of(table, sig.spec, sig.plugins)
     local, feasible = full_row(table, sig, static)
     return static, local, feasible
 

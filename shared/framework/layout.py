@@ -48,4 +48,4 @@ SCORED_MAX = 2.0**46
 PERCENT = 100.0
 AMOUNT_MAX = 2.0**52
 
-INFEASIBLE = -10_000  # in a score row: far below any total, so that a class term leaves it negative
+INFEASIBLE = -30_000  # in a score row: far below any total, so that a class term leaves it negative

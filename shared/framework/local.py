@@ -26,6 +26,8 @@ def fits_columns(sig: "Signature", cols: F64) -> Mask:
 
 
 def _scores(sig: "Signature", cols: F64, whole: bool, within: bool) -> I16:
+    if sig.scores is not None:
+        return sig.scores.scores(cols)
     scores = LEAST_ALLOCATED.scores(sig, cols, whole, within)
     if not sig.best_effort:
         scores += BALANCED_ALLOCATION.scores(sig, cols, whole, within)
@@ -53,7 +55,7 @@ def full_row(table: "NodeTable", sig: "Signature", static: "Static") -> tuple[I1
         if bounds[column] < amount:
             table.lowest.missed()
             refused = _either(refused, cols[column] < amount)
-    ports = PORTS.refuses(table, sig.ports) if sig.ports else None
+    ports = PORTS.refuses(table, sig.checked_ports) if sig.checked_ports else None
     if ports is not None:
         refused = _either(refused, ports if few is None else ports[few])
     scores = _scores(sig, cols, table.whole, stays_within(sig, bounds))
@@ -87,7 +89,7 @@ def _either(one: Mask | None, other: Mask) -> Mask:
 def fits_rows(table: "NodeTable", sig: "Signature", rows: I64) -> Mask:
     """Dynamic filters on these rows; static filters are the caller's."""
     fits = fits_columns(sig, table.cols.take(rows, axis=1))
-    refused = PORTS.refuses(table, sig.ports)
+    refused = PORTS.refuses(table, sig.checked_ports)
     return fits if refused is None else fits & ~refused[rows]
 
 
@@ -96,7 +98,7 @@ def local_rows(table: "NodeTable", sig: "Signature", static: "Static", rows: I64
     scores = local_columns(sig, table.cols.take(rows, axis=1), table.whole)
     if static.ok is not None:
         np.putmask(scores, ~static.ok[rows], INFEASIBLE)
-    refused = PORTS.refuses(table, sig.ports)
+    refused = PORTS.refuses(table, sig.checked_ports)
     if refused is not None:
         scores[refused[rows]] = INFEASIBLE
     return scores

@@ -59,7 +59,6 @@ class StaticScore(Protocol):
     """
 
     name: str
-    weight: int
     reverse: bool
 
     def raw(self, table: "NodeTable", spec: PodSpec) -> I64 | None:

@@ -1,35 +1,182 @@
-"""Which plugins run, in which order and with which weights: kube-scheduler's defaults, and ours.
+"""Which plugins run for a pod, in which order and with which weights: a profile made ready to run.
 
-The order of the filters decides only which reason is reported: kube-scheduler's default order,
-devices last. Weights: NodeResourcesFit 1, NodeResourcesBalancedAllocation 1, NodeAffinity 2,
-TaintToleration 3. A total is at most 700 and fits int16.
+The order of the filters decides only which reason is reported; devices, which kube-scheduler does
+not know, come last. A total is at most 100 times all weights of a profile.
 """
 
-from shared.framework.plugin import ColumnFilter, LocalScore, StaticFilter, StaticScore
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from shared.framework.layout import ALLOC, F64, I16, INFEASIBLE, PERCENT, ROOM, USED
+from shared.framework.plugin import LocalScore, StaticFilter, StaticScore
+from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from shared.model.profile import WEIGHTS_MAX, Profile, Strategy
 from shared.plugins.balanced_allocation import BalancedAllocation
 from shared.plugins.gpu_devices import GpuDevices, GpuModel
-from shared.plugins.node_affinity import NamedNodes, NodeAffinity
+from shared.plugins.node_affinity import AddedAffinity, NamedNodes, NodeAffinity
 from shared.plugins.node_ports import NodePorts
 from shared.plugins.node_resources_fit import LeastAllocated, NodeResourcesFit
 from shared.plugins.node_unschedulable import NodeUnschedulable
+from shared.plugins.resource_scores import Balance, Part, ResourceScore, Utilization
 from shared.plugins.taint_toleration import TaintToleration
 
+if TYPE_CHECKING:
+    from shared.framework.signature import Signature
+    from shared.framework.table import NodeTable
+
+FilterStep: TypeAlias = StaticFilter | NodePorts | NodeResourcesFit | str
+"""A name stands for a plugin of rules between pods (see between.py)."""
+
+BETWEEN_PODS = ("PodTopologySpread", "InterPodAffinity")
 NAMED_NODES = NamedNodes()
-# Filters in order: these, then PORTS, then FIT, then GPU_MODEL and GPU_DEVICES.
-BEFORE_PORTS: tuple[StaticFilter, ...] = (
-    NAMED_NODES,
-    NodeUnschedulable(),
-    TaintToleration(),
-    NodeAffinity(),
-)
 PORTS = NodePorts()
-FIT: ColumnFilter = NodeResourcesFit()
 GPU_MODEL = GpuModel()
 GPU_DEVICES = GpuDevices()
-
-STATIC_FILTERS: tuple[StaticFilter, ...] = (*BEFORE_PORTS, GPU_MODEL)
-STATIC_SCORES: tuple[StaticScore, ...] = (TaintToleration(), NodeAffinity())
-
 LEAST_ALLOCATED = LeastAllocated()
 BALANCED_ALLOCATION = BalancedAllocation()
+FIT, BALANCE = LEAST_ALLOCATED.name, BALANCED_ALLOCATION.name
 LOCAL_SCORES: tuple[LocalScore, ...] = (LEAST_ALLOCATED, BALANCED_ALLOCATION)
+
+assert 100 * WEIGHTS_MAX + INFEASIBLE < 0, "no total may make a node that is refused look feasible"
+
+
+class LocalTerm(NamedTuple):
+    """One local score plugin of one signature."""
+
+    name: str
+    weight: int
+    of: ResourceScore
+
+
+class LocalScores:
+    """The local scores of one signature where they are not the default ones."""
+
+    def __init__(self, terms: Iterable[LocalTerm], least: int) -> None:
+        """`least` is the total of every node before anything is scored."""
+        self.terms, self.least = tuple(terms), least
+
+    def scores(self, cols: F64) -> I16:
+        """Weighted sums of gathered nodes, shape (m,), a new array."""
+        total = np.full(cols.shape[1], self.least, np.int64)
+        for term in self.terms:
+            total += term.weight * term.of.scores(cols)
+        return total.astype(np.int16)
+
+    def score(self, values: Sequence[float]) -> int:
+        """The same of one node."""
+        total = self.least
+        for term in self.terms:
+            total += term.weight * term.of.score(values)
+        return total
+
+
+class Plugins:
+    """The plugins of one profile. `filters` are those that kube-scheduler has as well, in its
+    order; `static_filters` all that look at objects alone, `between` the names of rules between
+    pods. `scored` are resources beside cpu and memory that are scored. `is_default_locally`: local
+    scores are LOCAL_SCORES.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.fit = NodeResourcesFit(profile.ignored_resources, profile.ignored_groups)
+        self.filters = self._filters()
+        self.checks_ports = PORTS in self.filters
+        others = NodePorts | NodeResourcesFit | str
+        chosen = [one for one in self.filters if not isinstance(one, others)]
+        self.between = tuple(one for one in self.filters if isinstance(one, str))
+        self.static_filters: tuple[StaticFilter, ...] = (*chosen, GPU_MODEL)
+        self.static_scores = self._static_scores()
+        self.fit_weight = profile.weight(FIT)
+        self.balance_weight = profile.weight(BALANCE)
+        self.scored = self._scored()
+        # Without any score plugin kube-scheduler gives every node 1.
+        self.least = 0 if profile.scores else 1
+        self.is_default_locally = _local_part(profile) == _local_part(Profile())
+
+    def _filters(self) -> tuple[FilterStep, ...]:
+        profile = self.profile
+        affinity: list[FilterStep] = [NodeAffinity(profile.added_preferred)]
+        if profile.added_required is not None:
+            affinity.insert(0, AddedAffinity(profile.added_required))
+        known: dict[str, Sequence[FilterStep]] = {
+            "NodeUnschedulable": [NodeUnschedulable()],
+            "TaintToleration": [TaintToleration()],
+            "NodeAffinity": affinity,
+            "NodePorts": [PORTS],
+            "NodeResourcesFit": [self.fit],
+            **{name: [name] for name in BETWEEN_PODS},
+        }
+        found: list[FilterStep] = [NAMED_NODES] if profile.names_nodes else []
+        for name in profile.filters:
+            found.extend(known.get(name, ()))
+        assert self.fit in found, f"profile {profile.name} does not look at amounts"
+        return tuple(found)
+
+    def _static_scores(self) -> tuple[tuple[StaticScore, int], ...]:
+        profile = self.profile
+        plugins: tuple[StaticScore, ...] = (
+            TaintToleration(),
+            NodeAffinity(profile.added_preferred),
+        )
+        weighed = [(plugin, profile.weight(plugin.name)) for plugin in plugins]
+        return tuple((plugin, weight) for plugin, weight in weighed if weight)
+
+    def _scored(self) -> tuple[str, ...]:
+        names = [name for name, _ in self.profile.strategy.resources] if self.fit_weight else []
+        names += self.profile.balanced if self.balance_weight else ()
+        others = (name for name in names if name not in (CPU, MEMORY, PODS))
+        return tuple(dict.fromkeys(others))
+
+    def local_scores(self, table: "NodeTable", sig: "Signature") -> LocalScores:
+        """What the signature's local scores are made of."""
+        terms = []
+        if self.fit_weight:
+            parts = _parts(table, sig, self.profile.strategy.resources, real=False)
+            scored: ResourceScore = Utilization(self.profile.strategy, parts)
+            terms.append(LocalTerm(FIT, self.fit_weight, scored))
+        if self.balance_weight:
+            resources = [(name, 1) for name in self.profile.balanced]
+            parts = _parts(table, sig, resources, real=True)
+            # Pods that ask for none of the resources are passed over.
+            if any(part.ask for part in parts):
+                terms.append(LocalTerm(BALANCE, self.balance_weight, Balance(parts)))
+            elif BALANCE in self.profile.always_scored:
+                terms.append(LocalTerm(BALANCE, self.balance_weight, Utilization(Strategy(), ())))
+        return LocalScores(terms, self.least)
+
+
+def _local_part(profile: Profile) -> tuple[object, ...]:
+    """What decides the local scores."""
+    weights = profile.weight(FIT), profile.weight(BALANCE)
+    always = BALANCE in profile.always_scored
+    return *weights, profile.strategy, profile.balanced, always
+
+
+def _parts(
+    table: "NodeTable", sig: "Signature", resources: Iterable[tuple[str, int]], *, real: bool
+) -> list[Part]:
+    """The resources that count for the pod. Of cpu and memory `real` requests or those with the
+    defaults for containers that ask for nothing.
+    """
+    found = []
+    pairs = {CPU: (0, sig.cpu, sig.room_cpu), MEMORY: (1, sig.memory, sig.room_memory)}
+    for name, weight in resources:
+        if name in pairs:
+            at, ask, room = pairs[name]
+            if real:
+                found.append(Part(ALLOC + at, USED + at, False, ask, weight))
+            else:
+                found.append(Part(ALLOC + at, ROOM + at, True, room / PERCENT, weight))
+        elif name in table.scored:
+            have, used = table.scored[name]
+            ask = sig.scored_amount(name)
+            # Resources other than these count only for pods that ask for them.
+            if ask or name == EPHEMERAL_STORAGE:
+                found.append(Part(have, used, False, ask, weight))
+    return found
+
+
+DEFAULT = Plugins(Profile())

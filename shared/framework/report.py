@@ -9,20 +9,13 @@ from shared.framework.between import held_counts, rules_of
 from shared.framework.layout import I64, Held, Mask
 from shared.framework.picks import Reasons
 from shared.framework.plugin import Refusal, StaticFilter
-from shared.framework.profile import (
-    BEFORE_PORTS,
-    FIT,
-    GPU_DEVICES,
-    GPU_MODEL,
-    LOCAL_SCORES,
-    NAMED_NODES,
-    PORTS,
-    STATIC_SCORES,
-)
+from shared.framework.profile import GPU_DEVICES, GPU_MODEL, LOCAL_SCORES, NAMED_NODES
 from shared.framework.scratch import OneNode
 from shared.framework.signature import Signature
 from shared.framework.static import Static
 from shared.framework.table import NodeTable
+from shared.plugins.node_ports import NodePorts
+from shared.plugins.node_resources_fit import NodeResourcesFit
 
 
 class PluginScore(NamedTuple):
@@ -48,7 +41,7 @@ class NodeReport(NamedTuple):
 
 def pre_filter(sig: Signature) -> tuple[str, str] | None:
     """Plugin and message of a PreFilter that rejects the pod on every node; None = it passes."""
-    message = NAMED_NODES.rejects(sig.spec)
+    message = NAMED_NODES.rejects(sig.spec) if sig.plugins.profile.names_nodes else None
     return None if message is None else (NAMED_NODES.name, message)
 
 
@@ -91,15 +84,22 @@ def _refusals(
         mask = plugin.refuses(table, sig.spec)
         return plugin.name, [] if mask is None else [Refusal(plugin.message, mask, never)]
 
-    for plugin in BEFORE_PORTS:
-        yield static(plugin)
-    ports = PORTS.refuses(table, sig.ports)
-    yield PORTS.name, [] if ports is None else [Refusal(PORTS.message, ports, ports)]
-    amounts, devices = FIT.refusals(table, sig, cols), GPU_DEVICES.refusals(table, sig, cols)
+    devices = GPU_DEVICES.refusals(table, sig, cols)
+    between = dict(_between_pods(table, sig, held))
+    for plugin in sig.plugins.filters:
+        if isinstance(plugin, str):
+            yield plugin, between.get(plugin, [])
+            continue
+        if isinstance(plugin, NodePorts):
+            ports = plugin.refuses(table, sig.ports)
+            yield plugin.name, [] if ports is None else [Refusal(plugin.message, ports, ports)]
+        elif isinstance(plugin, NodeResourcesFit):
+            amounts = plugin.refusals(table, sig, cols)
+            yield plugin.name, [*amounts, *(devices if sig.whole_devices else ())]
+        else:
+            yield static(plugin)
     if sig.whole_devices:
-        amounts, devices = [*amounts, *devices], []
-    yield FIT.name, amounts
-    yield from _between_pods(table, sig, held)
+        devices = []
     yield static(GPU_MODEL)
     yield GPU_DEVICES.name, devices
 
@@ -162,7 +162,7 @@ def resolvable_rows(table: NodeTable, sig: Signature, held: Held | None = None) 
     found = np.zeros(table.size, np.bool_)
     for _, _, _, resolvable in _first_refusals(table, sig, held):
         found |= resolvable
-    passing = Static(table, sig.spec).ok
+    passing = Static(table, sig.spec, sig.plugins).ok
     if passing is not None:
         found &= passing
     return np.flatnonzero(found)
@@ -185,7 +185,7 @@ def explain(table: NodeTable, sig: Signature, held: Held | None = None) -> list[
             )
     feasible = np.ones(table.size, np.bool_)
     feasible[list(refused)] = False
-    static = Static(table, sig.spec)
+    static = Static(table, sig.spec, sig.plugins)
     normalised = static.normalised(static.counts(feasible))
     rules = rules_of(table, sig)
     between = [] if rules is None else rules.scores(table.counters.now(), feasible)
@@ -194,6 +194,19 @@ def explain(table: NodeTable, sig: Signature, held: Held | None = None) -> list[
         report = refused.get(row)
         reports.append(report or _scored(table, sig, static, normalised, between, row))
     return reports
+
+
+def _local(sig: Signature, values: list[float]) -> Iterator[PluginScore]:
+    """What the node's own charges give."""
+    if sig.scores is not None:
+        for term in sig.scores.terms:
+            score = term.of.score(values)
+            yield PluginScore(term.name, score, score, term.weight)
+        return
+    for local in LOCAL_SCORES:
+        if local.applies(sig):
+            score = local.score(sig, values)
+            yield PluginScore(local.name, score, score, 1)
 
 
 def _scored(
@@ -206,20 +219,16 @@ def _scored(
 ) -> NodeReport:
     group = 0 if static.class_of is None else int(static.class_of[row])
     scores = [
-        PluginScore(plugin.name, raw, score, plugin.weight)
-        for plugin, raw, score, applies in zip(
-            STATIC_SCORES, static.raws[group], normalised[group], static.applying, strict=True
+        PluginScore(plugin.name, raw, score, weight)
+        for (plugin, weight), raw, score, applies in zip(
+            static.plugins, static.raws[group], normalised[group], static.applying, strict=True
         )
         if applies
     ]
     for name, weight, column in between:
         score = int(column[row])
         scores.append(PluginScore(name, score, score, weight))
-    values = OneNode(table, row).values
-    for local in LOCAL_SCORES:
-        if local.applies(sig):
-            score = local.score(sig, values)
-            scores.append(PluginScore(local.name, score, score, 1))
-    total = sum(score.normalised * score.weight for score in scores)
+    scores += _local(sig, OneNode(table, row).values)
+    total = sig.plugins.least + sum(score.normalised * score.weight for score in scores)
     node = table.nodes[row]
     return NodeReport(int(table.ids[row]), node.name, "", (), False, tuple(scores), total)

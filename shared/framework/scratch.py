@@ -65,7 +65,8 @@ class OneNode:
         for column, amount in sig.checks:
             if values[column] < amount:
                 return False
-        return not sig.ports or not any(clashes(port, self.ports) for port in sig.ports)
+        ports = sig.checked_ports
+        return not ports or not any(clashes(port, self.ports) for port in ports)
 
     def pick_devices(self, sig: "Signature") -> int:
         """Device mask the next pod would get; 0 for pods without GPUs."""
@@ -115,6 +116,8 @@ class OneNode:
 
 
 def _scored(sig: "Signature", values: list[float]) -> int:
+    if sig.scores is not None:
+        return sig.scores.score(values)
     score = LEAST_ALLOCATED.score(sig, values)
     if sig.best_effort:
         return score
@@ -175,6 +178,8 @@ class BatchNode:
             self._take_more()
         if self.left <= 0:
             return INFEASIBLE
+        if sig.scores is not None:
+            return sig.scores.score(values)
         score = LEAST_ALLOCATED.score(sig, values)
         if sig.best_effort:
             return score
@@ -184,8 +189,10 @@ class BatchNode:
         sig = self._sig
         if sig.gpu_count:
             self._take_devices(self._devices, sig.gpu_milli)
-        if sig.ports:
+        if sig.checked_ports:
             self.left = 0  # the pod's own ports are in the way of its twin
+        for column, amount in sig.more_scored:
+            self._values[column] += amount
 
     def _take_devices(self, devices: list[int], milli: int) -> None:
         mask = self.mask

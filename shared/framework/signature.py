@@ -3,6 +3,7 @@
 Nothing here depends on which nodes there are; what does is in static.py.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,9 +20,9 @@ from shared.framework.layout import (
     SCORED_MAX,
     USED,
 )
-from shared.framework.profile import FIT, GPU_DEVICES
+from shared.framework.profile import DEFAULT, GPU_DEVICES, Plugins
 from shared.framework.table import NodeTable
-from shared.model.objects import CPU, MEMORY, PODS, GpuRequest, PodSpec
+from shared.model.objects import CPU, GPU, MEMORY, PODS, GpuRequest, PodSpec
 
 if TYPE_CHECKING:
     from shared.framework.between import Rules
@@ -46,14 +47,19 @@ class Signature:
         *("amount_checks", "asked", "best_effort", "checks", "cpu", "delta", "filter_delta"),
         *("gpu_count", "gpu_milli", "linear", "memory", "ports", "requests", "room", "room_cpu"),
         *("room_memory", "score_delta", "sig_id", "spec", "taken_cpu", "taken_memory"),
-        "whole_devices",
+        *("checked_ports", "more_scored", "plugins", "scores", "whole_devices"),
         *("_floors", "counted", "rules"),
     )
 
-    def __init__(self, table: NodeTable, sig_id: int, spec: PodSpec) -> None:
+    def __init__(
+        self, table: NodeTable, sig_id: int, spec: PodSpec, plugins: Plugins = DEFAULT
+    ) -> None:
+        """`plugins` are those of the profile that takes the pod."""
         self.sig_id = sig_id
         self.spec = spec
+        self.plugins = plugins
         self.ports = spec.host_ports
+        self.checked_ports = spec.host_ports if plugins.checks_ports else ()
         self.filter_delta = self._requests(table)
         # What a pod takes of ROOM once it is there, and while it is scored.
         taken_cpu = PERCENT * _amount(spec.nonzero_cpu_milli, SCORED_MAX)
@@ -72,10 +78,11 @@ class Signature:
         self.gpu_milli, self.gpu_count = (0, 0) if spec.gpu is None else _gpu(spec.gpu)
         self.whole_devices = self.gpu_milli >= DEVICE_MILLI  # empty devices, not a share of one
         # Tuples of numbers, not lists: the collector need not look at them again and again.
-        self.amount_checks = tuple(FIT.checks(table, spec))
+        self.amount_checks = tuple(plugins.fit.checks(table, spec))
         self.checks = (*self.amount_checks, *GPU_DEVICES.checks(table, spec))
         # Whether n pods change a node by n times one pod: no devices to choose, no ports.
-        self.linear = self.gpu_count == 0 and not self.ports
+        self.more_scored = tuple(self._more_scored(table)) if table.scored else ()
+        self.linear = self.gpu_count == 0 and not self.checked_ports and not self.more_scored
         self.asked = False  # whether a kernel met it before; a hint for its cache, not state
         self._floors: tuple[slice, F64] | None = None
         # Rules between pods: the counters that a pod moves (their owner keeps this), and what
@@ -87,8 +94,23 @@ class Signature:
             (ROOM + 1, -taken_memory),
             (USED, cpu),
             (USED + 1, memory),
+            *self.more_scored,
         )
         self.delta = (*self.filter_delta, *self.score_delta)
+        self.scores = None if plugins.is_default_locally else plugins.local_scores(table, self)
+
+    def _more_scored(self, table: NodeTable) -> Iterator[tuple[int, float]]:
+        """What the pod takes of the resources beside cpu and memory that some profile scores."""
+        for name, (_, used) in table.scored.items():
+            amount = self.scored_amount(name)
+            if amount:
+                yield used, amount
+
+    def scored_amount(self, resource: str) -> float:
+        """What the pod asks for, as scores count it: devices in milli."""
+        if resource == GPU:
+            return float(self.gpu_milli * self.gpu_count)
+        return _amount(self.spec.request(resource), SCORED_MAX)
 
     def _requests(self, table: NodeTable) -> tuple[tuple[int, float], ...]:
         """What a pod takes of FREE: its requests, which are noted on the way, and one pod slot."""

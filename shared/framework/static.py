@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shared.framework.layout import I16, I64, INFEASIBLE, Mask
+from shared.framework.layout import I16, I64, Mask
 from shared.framework.plugin import normalise
-from shared.framework.profile import STATIC_FILTERS, STATIC_SCORES
+from shared.framework.profile import DEFAULT, Plugins
 from shared.framework.table import NodeTable
 from shared.model.objects import PodSpec
 
@@ -24,21 +24,25 @@ class Static:
     in each static score.
     """
 
-    __slots__ = ("applying", "class_of", "few", "ok", "only_term", "raws")
+    __slots__ = ("applying", "class_of", "few", "ok", "only_term", "plugins", "raws")
 
-    def __init__(self, table: NodeTable, spec: PodSpec) -> None:
-        self.ok = _passing(table, spec)
+    def __init__(self, table: NodeTable, spec: PodSpec, plugins: Plugins = DEFAULT) -> None:
+        self.plugins = plugins.static_scores
+        self.ok = _passing(table, spec, plugins)
         rows = None if self.ok is None else np.flatnonzero(self.ok)
         self.few = rows if rows is not None and 2 * len(rows) <= table.size else None
-        self.applying = [plugin.applies(spec) for plugin in STATIC_SCORES]
-        self.class_of, self.raws = _classes([plugin.raw(table, spec) for plugin in STATIC_SCORES])
+        always = plugins.profile.always_scored
+        self.applying = [one.applies(spec) or one.name in always for one, _ in self.plugins]
+        self.class_of, self.raws = _classes([one.raw(table, spec) for one, _ in self.plugins])
         # With one class its term is the same whoever is feasible: the class is its own extreme.
         self.only_term = self._only_term() if self.class_of is None else 0
 
     def _only_term(self) -> int:
         return sum(
-            plugin.weight * normalise(raw, raw, plugin.reverse)
-            for raw, plugin, applies in zip(self.raws[0], STATIC_SCORES, self.applying, strict=True)
+            weight * normalise(raw, raw, plugin.reverse)
+            for raw, (plugin, weight), applies in zip(
+                self.raws[0], self.plugins, self.applying, strict=True
+            )
             if applies
         )
 
@@ -60,13 +64,13 @@ class Static:
         extremes of the classes that have feasible nodes.
         """
         present = [raws for raws, count in zip(self.raws, counts, strict=True) if count]
-        highest = [max((raws[i] for raws in present), default=0) for i in range(len(STATIC_SCORES))]
+        highest = [max((raws[i] for raws in present), default=0) for i in range(len(self.plugins))]
         # The values of a class without feasible nodes are never used; they are kept in range.
         return [
             tuple(
                 normalise(min(raw, top), top, plugin.reverse) if applies else 0
-                for raw, top, plugin, applies in zip(
-                    raws, highest, STATIC_SCORES, self.applying, strict=True
+                for raw, top, (plugin, _), applies in zip(
+                    raws, highest, self.plugins, self.applying, strict=True
                 )
             )
             for raws in self.raws
@@ -77,7 +81,7 @@ class Static:
         if self.class_of is None:
             return [self.only_term]
         return [
-            sum(plugin.weight * score for plugin, score in zip(STATIC_SCORES, scores, strict=True))
+            sum(weight * score for (_, weight), score in zip(self.plugins, scores, strict=True))
             for scores in self.normalised(counts)
         ]
 
@@ -90,16 +94,17 @@ class Static:
         return local + np.array(terms, np.int16)[self.class_of]
 
 
-def static_of(table: NodeTable, spec: PodSpec) -> Static:
+def static_of(table: NodeTable, spec: PodSpec, plugins: Plugins) -> Static:
     """The static part of a spec, made once for all specs that static plugins cannot tell apart and
     kept as long as the nodes stay what they are. A trial's is not kept.
     """
     if table.parent is not None:
-        return Static(table, spec)
+        return Static(table, spec, plugins)
     version = (table.static_version, table.changes.restarts)
     if table.statics_of != version or len(table.statics) > STATICS_MAX:
         table.statics_of, table.statics = version, {}
     key = (
+        plugins,
         spec.node_selector,
         spec.affinity_required,
         spec.affinity_preferred,
@@ -108,13 +113,13 @@ def static_of(table: NodeTable, spec: PodSpec) -> Static:
     )
     static = table.statics.get(key)
     if static is None:
-        static = table.statics[key] = Static(table, spec)
+        static = table.statics[key] = Static(table, spec, plugins)
     return static
 
 
-def _passing(table: NodeTable, spec: PodSpec) -> Mask | None:
+def _passing(table: NodeTable, spec: PodSpec, plugins: Plugins) -> Mask | None:
     refused: Mask | None = None
-    for plugin in STATIC_FILTERS:
+    for plugin in plugins.static_filters:
         mask = plugin.refuses(table, spec)
         if mask is not None:
             refused = mask if refused is None else refused | mask
@@ -133,6 +138,3 @@ def _classes(raws: Sequence[I64 | None]) -> tuple[I64 | None, list[tuple[int, ..
     if len(values) == 1:
         return None, values
     return class_of.astype(np.int64), values
-
-
-assert 700 + INFEASIBLE < 0, "a class term must not make an infeasible node look feasible"

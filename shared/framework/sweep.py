@@ -205,7 +205,7 @@ class Sweep:
     # --------------------------------------------------------------------------------- wide
 
     def _wide_allowed(self) -> bool:
-        if self.sig.ports or self.held:
+        if self.sig.checked_ports or self.held:
             return False
         if self.static.class_of is None:
             return True

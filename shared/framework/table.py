@@ -31,7 +31,7 @@ from shared.framework.layout import (
 )
 from shared.framework.lowest import Lowest
 from shared.framework.ports import PortLedger
-from shared.model.objects import CPU, MEMORY, PODS, Node, Taint
+from shared.model.objects import CPU, GPU, MEMORY, PODS, Node, Taint
 
 if TYPE_CHECKING:
     from shared.framework.signature import Signature
@@ -55,6 +55,9 @@ class NodeTable:
         self.ids: I64 = np.zeros(0, np.int64)
         self.nodes: list[Node] = []
         self.resources: dict[str, int] = {CPU: 0, MEMORY: 1, PODS: 2}
+        # Resources that are scored beside cpu and memory: columns of what is allocatable and of
+        # what is requested.
+        self.scored: dict[str, tuple[int, int]] = {}
         self.cols: F64 = np.zeros((FREE + 3, 0))
         self.allocatable: F64 = np.zeros((3, 0))
         self.gpu_free: I32 = np.zeros((0, 8), np.int32)  # devices a node lacks count as 0 free
@@ -129,10 +132,24 @@ class NodeTable:
         """Index of a resource; a new one gets a row of zeros."""
         index = self.resources.get(name)
         if index is None:
-            index = self.resources[name] = len(self.resources)
-            zeros = np.zeros((1, self.size))
-            self.allocatable = np.concatenate((self.allocatable, zeros))
-            self.cols = np.concatenate((self.cols, zeros))
+            index = self.resources[name] = self._add_columns(1)
+        return index
+
+    def score_resources(self, names: Iterable[str]) -> None:
+        """Give resources columns for scores, which nominations do not touch. Before any charge."""
+        for name in names:
+            if name not in self.scored:
+                first = FREE + self._add_columns(2)
+                self.scored[name] = (first, first + 1)
+        for row, node in enumerate(self.nodes):
+            self._set_amounts(row, node)
+
+    def _add_columns(self, count: int) -> int:
+        """Columns of zeros behind those of resources; the index of the first among them."""
+        index = len(self.allocatable)
+        zeros = np.zeros((count, self.size))
+        self.allocatable = np.concatenate((self.allocatable, zeros))
+        self.cols = np.concatenate((self.cols, zeros))
         return index
 
     # ------------------------------------------------------------------------------ nodes
@@ -231,10 +248,14 @@ class NodeTable:
     def _set_amounts(self, row: int, node: Node) -> None:
         for name, _ in node.allocatable:
             self.resource(name)
-        amounts = np.zeros(len(self.resources))
+        amounts = np.zeros(len(self.allocatable))
         for name, amount in node.allocatable:
             scored = name in (CPU, MEMORY)
             amounts[self.resources[name]] = min(float(amount), SCORED_MAX if scored else AMOUNT_MAX)
+            if name in self.scored:
+                amounts[self.scored[name][0] - FREE] = min(float(amount), SCORED_MAX)
+        if GPU in self.scored:
+            amounts[self.scored[GPU][0] - FREE] = float(DEVICE_MILLI * node.gpu_count)
         assert (amounts >= 0.0).all(), f"node {node.name} has a negative allocatable"
         delta = amounts - self.allocatable[:, row]
         self.allocatable[:, row] = amounts
@@ -330,7 +351,7 @@ class NodeTable:
         assert self.parent is None, "a trial of a trial"
         twin = NodeTable(self.seed)
         shared_parts = (
-            *("ids", "nodes", "resources", "allocatable", "gpu_count", "taint_class"),
+            *("ids", "nodes", "resources", "scored", "allocatable", "gpu_count", "taint_class"),
             *("taint_classes", "static_version", "whole", "_keys", "_rows", "_taint_index"),
             *("_labels", "_names", "_models"),
         )

@@ -44,15 +44,19 @@ class Strategy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
 class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Pods whose schedulerName is `name`. `names_nodes` = NodeAffinity runs at preFilter, where it
     leaves out nodes that the pod does not name. `balanced` are the resources of
-    NodeResourcesBalancedAllocation. Resources that are ignored, by name or by the part before the
-    slash, are not filtered by. A node must match `added_required` (None = there is none) whatever
-    the pod says, and `added_preferred` counts like the pod's own.
+    NodeResourcesBalancedAllocation. `always_scored` run without preScore, which would have passed
+    them over for pods that they do not concern: they score 0 then. Resources that are ignored, by
+    name or by the part before the slash, are not filtered by. A node must match `added_required`
+    (None = there is none) whatever the pod says, and `added_preferred` counts like the pod's own.
+    The last two are InterPodAffinity's: what a required affinity of a pod that is there counts, and
+    whether pods that prefer nobody are not scored by it.
     """
 
     name: str = DEFAULT_SCHEDULER
     names_nodes: bool = True
     filters: tuple[str, ...] = DEFAULT_FILTERS
     scores: tuple[tuple[str, int], ...] = DEFAULT_SCORES
+    always_scored: tuple[str, ...] = ()
     preempts: bool = True
     strategy: Strategy = Strategy()
     balanced: tuple[str, ...] = (CPU, MEMORY)
@@ -60,6 +64,8 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     ignored_groups: tuple[str, ...] = ()
     added_required: tuple[SelectorTerm, ...] | None = None
     added_preferred: tuple[PreferredTerm, ...] = ()
+    hard_pod_affinity_weight: int = 1
+    ignores_preferred_terms: bool = False
 
     def weight(self, plugin: str) -> int:
         """What a score plugin counts, 0 = it does not run."""

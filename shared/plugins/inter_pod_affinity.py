@@ -28,8 +28,6 @@ NAME = "InterPodAffinity"
 NOT_AFFINE = "node(s) didn't match pod affinity rules"
 NOT_ANTI_AFFINE = "node(s) didn't match pod anti-affinity rules"
 EXISTING_REFUSE = "node(s) didn't satisfy existing pods anti-affinity rules"
-WEIGHT = 2
-HARD_POD_AFFINITY_WEIGHT = 1
 
 
 class _Term(NamedTuple):
@@ -52,7 +50,8 @@ class _Term(NamedTuple):
 class Affinity:
     """The terms that concern one signature on the nodes as they are."""
 
-    def __init__(self, table: NodeTable, spec: PodSpec) -> None:
+    def __init__(self, table: NodeTable, spec: PodSpec, hard_weight: int = 1) -> None:
+        """`hard_weight`: what a required affinity of a pod that is there counts."""
         counters, known = table.counters, {}
 
         def term(key: str, at: int, weight: int = 0) -> _Term:
@@ -83,7 +82,9 @@ class Affinity:
             )
             for one in spec.pods_preferred
         ]
-        for kind, weight in ((PREFERRED, 1), (AVOIDED, 1), (AFFINE, HARD_POD_AFFINITY_WEIGHT)):
+        for kind, weight in ((PREFERRED, 1), (AVOIDED, 1), (AFFINE, hard_weight)):
+            if not weight:
+                continue
             self.scored += [term(key, at, weight) for key, at in owners(counters, kind, spec)]
 
     def skips(self, counts: Counts) -> bool:

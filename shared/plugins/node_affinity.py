@@ -9,7 +9,7 @@ import numpy as np
 from shared.framework.labels import LabelColumn, integer
 from shared.framework.layout import I64, Mask
 from shared.framework.table import NodeTable
-from shared.model.objects import PodSpec, Requirement, SelectorTerm
+from shared.model.objects import PodSpec, PreferredTerm, Requirement, SelectorTerm
 
 NAME_FIELD = "metadata.name"
 
@@ -64,6 +64,13 @@ def term_matches(table: NodeTable, term: SelectorTerm) -> Mask:
     return matches
 
 
+def _any_term(table: NodeTable, terms: tuple[SelectorTerm, ...]) -> Mask:
+    any_term = _none(table)
+    for term in terms:
+        any_term |= term_matches(table, term)
+    return any_term
+
+
 def narrows_to_names(spec: PodSpec) -> bool:
     """Whether every required term names its nodes, so that PreFilter already leaves the others
     out (which gives them another message).
@@ -107,13 +114,29 @@ class NamedNodes:
         return np.logical_not(named)
 
 
+class AddedAffinity:
+    """Static filter: the required terms of the profile itself."""
+
+    name = "NodeAffinity"
+    message = "node(s) didn't match scheduler-enforced node affinity"
+
+    def __init__(self, required: tuple[SelectorTerm, ...]) -> None:
+        self._required = required
+
+    def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
+        """Nodes outside every term, whatever the pod says."""
+        return np.logical_not(_any_term(table, self._required))
+
+
 class NodeAffinity:
-    """Static filter and static score."""
+    """Static filter and static score; `added` are preferred terms of the profile itself."""
 
     name = "NodeAffinity"
     message = "node(s) didn't match Pod's node affinity/selector"
-    weight = 2
     reverse = False
+
+    def __init__(self, added: tuple[PreferredTerm, ...] = ()) -> None:
+        self._added = added
 
     def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
         """Nodes outside the selector or outside every required term."""
@@ -123,22 +146,19 @@ class NodeAffinity:
         for key, value in spec.node_selector:
             matches &= table.labels(key).among((value,))
         if spec.affinity_required:
-            any_term = _none(table)
-            for term in spec.affinity_required:
-                any_term |= term_matches(table, term)
-            matches &= any_term
+            matches &= _any_term(table, spec.affinity_required)
         return np.logical_not(matches)
 
     def raw(self, table: NodeTable, spec: PodSpec) -> I64 | None:
         """Sum of the weights of the preferred terms that match."""
-        if not spec.affinity_preferred:
+        if not self.applies(spec):
             return None
         raw = np.zeros(table.size, np.int64)
-        for preferred in spec.affinity_preferred:
+        for preferred in (*spec.affinity_preferred, *self._added):
             assert preferred.weight >= 0, f"a preferred term of weight {preferred.weight}"
             raw[term_matches(table, preferred.term)] += preferred.weight
         return raw
 
     def applies(self, spec: PodSpec) -> bool:
-        """Only pods with preferred terms are scored."""
-        return bool(spec.affinity_preferred)
+        """Where nobody prefers anything there is nothing to score."""
+        return bool(spec.affinity_preferred or self._added)

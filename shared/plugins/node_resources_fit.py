@@ -26,10 +26,24 @@ def _rank(resource: str) -> tuple[int, str]:
     return (ORDER.index(resource) if resource in ORDER else len(ORDER)), resource
 
 
+def is_extended(resource: str) -> bool:
+    """Whether kube-scheduler calls it an extended resource."""
+    return "/" in resource and "kubernetes.io/" not in resource
+
+
 class NodeResourcesFit:
-    """Column filter."""
+    """Column filter. Extended resources are passed over that are in `ignored`, or in a group (the
+    part before the slash) that is in `ignored_groups`.
+    """
 
     name = "NodeResourcesFit"
+
+    def __init__(self, ignored: tuple[str, ...] = (), ignored_groups: tuple[str, ...] = ()) -> None:
+        self._ignored, self._ignored_groups = frozenset(ignored), frozenset(ignored_groups)
+
+    def _passes_over(self, resource: str) -> bool:
+        named = resource in self._ignored or resource.partition("/")[0] in self._ignored_groups
+        return named and is_extended(resource)
 
     def checks(self, table: "NodeTable", spec: PodSpec) -> list[Check]:
         """One pod slot and every resource asked for.
@@ -39,7 +53,7 @@ class NodeResourcesFit:
         """
         found = [ONE_SLOT]
         for name, value in spec.requests:
-            if name != PODS and value > 0:
+            if name != PODS and value > 0 and not self._passes_over(name):
                 found.append((FREE + table.resource(name), float(value)))
         return found
 

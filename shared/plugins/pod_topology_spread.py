@@ -22,7 +22,6 @@ from shared.plugins.taint_toleration import TaintToleration
 NAME = "PodTopologySpread"
 MISSING = "node(s) didn't match pod topology spread constraints (missing required label)"
 SKEWED = "node(s) didn't match pod topology spread constraints"
-WEIGHT = 2
 HOSTNAME = "kubernetes.io/hostname"
 NOBODY = -1
 PRECISION = Context(prec=30)

@@ -27,7 +27,6 @@ class TaintToleration:
 
     name = "TaintToleration"
     message = "node(s) had untolerated taint(s)"
-    weight = 3
     reverse = True
 
     def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:

@@ -7,8 +7,8 @@ has them.
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -17,6 +17,8 @@ from rich.table import Table
 
 from tests.parity.cases import case
 from tests.parity.compare import differences, kind
+from tests.parity.configs import configured
+from tests.parity.draft import Object
 from tests.parity.oracle import Oracle, OracleError
 from tests.parity.ours import our_answer, smallest
 from tests.parity.shrink import TRIES_MAX
@@ -32,14 +34,16 @@ console = Console()
 def parity(
     cases: Annotated[int, typer.Option(min=1, help="How many cases.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="The first case's seed.")] = 0,
+    configs: Annotated[bool, typer.Option(help="Cases with configurations.")] = False,
     shown: Annotated[int, typer.Option(min=0, help="How many differences are made small.")] = 3,
 ) -> None:
     tally, red = Tally(), Counter[str]()
     failed: list[int] = []
     seeds = range(seed, seed + cases)
+    draw = configured if configs else case
     with Oracle() as oracle:
         for number, ours, theirs in track(
-            _answers(oracle, seeds), "cases", cases, console=console, transient=True
+            _answers(oracle, draw, seeds), "cases", cases, console=console, transient=True
         ):
             found = differences(ours, theirs)
             tally.add(theirs)
@@ -48,22 +52,24 @@ def parity(
                 red.update({kind(line) for line in found})
         _print_covered(tally)
         for number in failed[:shown]:
-            _print_difference(oracle, number)
+            _print_difference(oracle, draw(number), number)
     for what, count in red.most_common():
         console.print(f"[red]{count:6} cases differ in {what}[/red]", highlight=False)
     console.print(f"{cases} cases from seed {seed}: {len(failed)} differ {failed[:20] or ''}")
     sys.exit(bool(failed))
 
 
-def _answers(oracle: Oracle, seeds: range) -> Iterator[tuple[int, dict[str, Any], dict[str, Any]]]:
+def _answers(
+    oracle: Oracle, draw: Callable[[int], Object], seeds: range
+) -> Iterator[tuple[int, Object, Object]]:
     """Seed, our answer, theirs; the oracle works ahead meanwhile."""
-    theirs = oracle.ask_all(case(number) for number in seeds)
+    theirs = oracle.ask_all(draw(number) for number in seeds)
     for number, answer in zip(seeds, theirs, strict=True):
-        yield number, our_answer(case(number)), answer
+        yield number, our_answer(draw(number)), answer
 
 
-def _print_difference(oracle: Oracle, number: int) -> None:
-    small = smallest(case(number), oracle.ask, TRIES_MAX)
+def _print_difference(oracle: Oracle, asked: Object, number: int) -> None:
+    small = smallest(asked, oracle.ask, TRIES_MAX)
     console.print(f"seed {number}", style="bold red")
     for line in differences(our_answer(small), oracle.ask(small))[:LINES_MAX]:
         console.print(f"  {line}", highlight=False, markup=False)

@@ -143,12 +143,6 @@ BUGS = (
         "raw[term_matches(table, preferred.term)] = preferred.weight",
     ),
     _bug(
-        "affinity-weight",
-        "node_affinity",
-        "    weight = 2\n",
-        "    weight = 1\n",
-    ),
-    _bug(
         "greater-is-less",
         "node_affinity",
         'greater=need.operator == "Gt"',
@@ -278,7 +272,7 @@ BUGS = (
     _bug(
         "required-terms-do-not-pull",
         "inter_pod_affinity",
-        "(AFFINE, HARD_POD_AFFINITY_WEIGHT)",
+        "(AFFINE, hard_weight)",
         "(AFFINE, 0)",
     ),
     _bug(

@@ -227,10 +227,10 @@ CASES: dict[str, tuple[Object, str]] = {
     "negative candidates": (args("DefaultPreemption", minCandidateNodesAbsolute=-1), REFUSED),
     "hard weight": (args("InterPodAffinity", hardPodAffinityWeight=1), TAKEN),
     "hard weight too high": (args("InterPodAffinity", hardPodAffinityWeight=101), REFUSED),
-    "other hard weight": (args("InterPodAffinity", hardPodAffinityWeight=5), NOT_SUPPORTED),
+    "other hard weight": (args("InterPodAffinity", hardPodAffinityWeight=5), TAKEN),
     "ignored preferences": (
         args("InterPodAffinity", ignorePreferredTermsOfExistingPods=True),
-        NOT_SUPPORTED,
+        TAKEN,
     ),
     "system spread": (args("PodTopologySpread", defaultingType="System"), TAKEN),
     "unknown spread": (args("PodTopologySpread", defaultingType="Other"), REFUSED),

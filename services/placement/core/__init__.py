@@ -14,6 +14,7 @@ from services.placement.core import (
     persist,
 )
 from services.placement.core import nominations as noms
+from services.placement.core.book import mark_better
 from services.placement.core.config import Config, parse_config
 from services.placement.core.state import SOURCES, PlacementState
 from services.placement.core.todo import Ask, Asked
@@ -61,7 +62,11 @@ __all__ = ["Config", "PlacementCore", "PlacementState", "parse_config"]
 
 
 def _configured(state: PlacementState, event: Configured) -> None:
-    state.config = parse_config(event.config.get("placement", {}))
+    before, state.config = state.config, parse_config(event.config.get("placement", {}))
+    if state.config.profiles != before.profiles:
+        # Who was refused may fit now, and everybody's scores are others.
+        persist.derive(state)
+        mark_better(state, state.table.ids)
 
 
 def _asked(state: PlacementState, event: Asked) -> None:

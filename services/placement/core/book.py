@@ -31,7 +31,8 @@ def define(state: PlacementState, sig: int, spec: PodSpec) -> None:
     # Nobody here knows the pods of other shards: preferences among them count for nothing, and
     # who has hard rules is refused (see `is_wide`).
     counted = spec.without_rules() if state.shards > 1 and spec.has_rules else spec
-    compiled_sig = state.sigs[sig] = Signature(state.table, sig, counted)
+    compiled_sig = Signature(state.table, sig, counted, state.plugins_of(spec))
+    state.sigs[sig] = compiled_sig
     if has_counters(compiled_sig):
         for counter, matched in state.table.counters.add(compiled_sig):
             count_charged(state, counter, {one.sig_id for one in matched})

@@ -3,18 +3,21 @@
 from msgspec import Struct
 
 from shared.model.options import read_options
+from shared.model.profile import Profile
 
 
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`batch` off runs every pod through the uncached single cycle. `slice_units` (about
     microseconds of work) bound one decide call. A digest is sent at most each
     `digest_quiet_ms`, unless a free amount moved by more than a `digest_share`-th of the shard.
+    A pod is scheduled by the profile of its schedulerName, else by the default one.
     """
 
     batch: bool = True
     slice_units: int = 20_000
     digest_quiet_ms: int = 1_000
     digest_share: int = 64
+    profiles: tuple[Profile, ...] = ()
 
 
 def parse_config(options: dict[str, object]) -> Config:

@@ -62,7 +62,7 @@ def room_for(
     row = state.table.row_of(node)
     if row is None:
         return False, 0
-    ok = Static(state.table, state.specs[sig]).ok
+    ok = Static(state.table, wanted.spec, wanted.plugins).ok
     if ok is not None and not ok[row]:
         return False, 0
     scratch = without(state, node, victims | leaving_on(state, node))

@@ -78,9 +78,7 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
     state.nodes = {node: msgspec.convert(value, Node) for node, value in body["nodes"]}
     kept = body.get("namespaces", ())
     state.namespaces.update((name, tuple((k, v) for k, v in labels)) for name, labels in kept)
-    state.table.set_nodes(state.nodes, list(state.nodes.values()))
-    for sig, value in body["specs"]:
-        define(state, sig, msgspec.convert(value, PodSpec))
+    state.specs = {sig: msgspec.convert(value, PodSpec) for sig, value in body["specs"]}
     state.retired = set(body["retired"])
     state.last_sig = body["last_sig"]
     _load_ledger(state, body)
@@ -95,7 +93,6 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
     for ask, pod, sig, node, mask, victims, announced, lost in body["nominations"]:
         left = unpack(victims).tolist()
         state.nominations[ask] = Nomination(ask, pod, sig, node, mask, left, announced, lost)
-        state.nominated[pod] = ask
     withheld.load_unsettled(state, body.get("unsettled", ()))
     kept = body.get("withheld", ())
     state.withheld = {node: msgspec.convert(value, Node) for node, value in kept}
@@ -103,10 +100,23 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
     state.looks = dict.fromkeys(body.get("looks", ()))
     *said, state.digest_ms = body["digest"]
     state.digest = (said[0], said[1], said[2], said[3])
-    recount_capacity(state)
-    charge_ledger(state)
+    derive(state)
     state.better = set(body["better"])  # last: charges may mark nodes
     return state
+
+
+def derive(state: PlacementState) -> None:
+    """Everything that follows from what is true, from nothing."""
+    state.init_derived()
+    state.table.set_nodes(state.nodes, list(state.nodes.values()))
+    for sig, spec in sorted(state.specs.items(), key=lambda item: item[0]):
+        define(state, sig, spec)
+    for _, one in sorted(state.unsettled.items()):
+        state.unsettled_on[one.name] = state.unsettled_on.get(one.name, 0) + 1
+    state.has_own_sigs = bool(state.ledger.own_sig.any())
+    state.nominated = {one.pod: ask for ask, one in state.nominations.items()}
+    recount_capacity(state)
+    charge_ledger(state)
 
 
 def _load_ledger(state: PlacementState, body: dict[str, Any]) -> None:
@@ -117,7 +127,6 @@ def _load_ledger(state: PlacementState, body: dict[str, Any]) -> None:
         getattr(ledger, name)[rows] = unpack(body[name])
     if "own_sig" in body:
         ledger.own_sig[rows] = unpack(body["own_sig"])
-        state.has_own_sigs = bool(ledger.own_sig.any())
     gone = unpack(body["gone"])
     state.gone.extend(gone.tolist())
     rows = ledger.rows(gone)

@@ -54,7 +54,7 @@ def place(
 
 def place_there(table: NodeTable, wanted: Signature, row: int, held: Held) -> Chosen:
     """One pod on this node or nowhere: a single cycle in which no other node is looked at."""
-    static = Static(table, wanted.spec)
+    static = Static(table, wanted.spec, wanted.plugins)
     node = one_node(table, row, held)
     score = node.local_score(wanted) if static.ok is None or static.ok[row] else -1
     if score < 0 or refusal(table, wanted, node) is not None:

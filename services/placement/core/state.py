@@ -15,6 +15,7 @@ from services.placement.core.config import Config
 from services.placement.core.ledger import Ledger
 from services.placement.core.todo import Todo
 from shared.framework.kernel import Kernel
+from shared.framework.profile import DEFAULT, Plugins
 from shared.framework.signature import Signature
 from shared.framework.table import NodeTable
 from shared.machine.core import MachineState
@@ -97,11 +98,15 @@ class PlacementState(MachineState):
         self.looks: dict[int, None] = {}  # refused signatures that queueing wants reasons for
         self.digest: tuple[int, int, int, int] = (0, 0, 0, 0)
         self.digest_ms = 0
-        self._init_derived()
+        self.init_derived()
 
-    def _init_derived(self) -> None:
+    def init_derived(self) -> None:
+        """What is derived, of a shard without nodes and signatures."""
+        self.plugins = {one.name: Plugins(one) for one in self.config.profiles}
         self.table = NodeTable(TIE_SEED)
         self.table.counters.labels_of = self.namespaces
+        for _, plugins in sorted(self.plugins.items()):
+            self.table.score_resources(plugins.scored)
         self.kernel = Kernel()
         self.sigs: dict[int, Signature] = {}
         self.loads: dict[int, tuple[int, int, int]] = {}
@@ -116,6 +121,10 @@ class PlacementState(MachineState):
         self.used = Totals()
         self.nominated: dict[int, int] = {}
         self.fit_checked: dict[int, tuple[int, ...]] = {}
+
+    def plugins_of(self, spec: PodSpec) -> Plugins:
+        """Those that schedule the pod."""
+        return self.plugins.get(spec.scheduler, DEFAULT)
 
     @property
     def world(self) -> int:

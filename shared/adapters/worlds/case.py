@@ -16,7 +16,9 @@ from shared.adapters.worlds.cluster_objects import budget_of, budget_rule_of, no
 from shared.adapters.worlds.controllers import Expansion
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.manifests import Object, expansion_of
+from shared.adapters.worlds.scheduler_config import config_of
 from shared.model.objects import Budget, Node
+from shared.model.profile import Configuration
 
 READ = ("Node", "Pod", "PriorityClass", "PodDisruptionBudget", "Namespace")
 SPREADING = ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
@@ -50,14 +52,14 @@ class Case(Struct, frozen=True):
     budgets: tuple[Budget, ...] = ()
     preempt: bool = False
     namespaces: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
+    config: Configuration | None = None
 
 
 def case_of(what: str, value: object) -> Case:
     """Read {"objects": [...], "pods": [...]}. Raises WorldError naming object, field and rule."""
     document = Fields.root(what, value)
     document.only(("objects", "pods", "preempt", "config"))
-    if document.has("config"):
-        raise document.error("config", "is not supported: the default profile answers")
+    config = config_of(document.child("config")) if document.has("config") else None
     seen: set[tuple[str, str, str]] = set()
     objects = list(_objects(document, "objects", seen))
     classes = (one for one in objects if one.kind == "PriorityClass")
@@ -84,6 +86,7 @@ def case_of(what: str, value: object) -> Case:
             for one in objects
             if one.kind == "Namespace"
         ),
+        config,
     )
 
 

@@ -105,11 +105,10 @@ def _node_affinity(args: Fields) -> Arguments:
 
 def _inter_pod_affinity(args: Fields) -> Arguments:
     _only(args, "hardPodAffinityWeight", "ignorePreferredTermsOfExistingPods")
-    if args.integer("hardPodAffinityWeight", 1, 0, 100) != 1:
-        raise args.error("hardPodAffinityWeight", "other than 1 is not supported")
-    if args.flag("ignorePreferredTermsOfExistingPods"):
-        raise args.error("ignorePreferredTermsOfExistingPods", "true is not supported")
-    return {}
+    return {
+        "hard_pod_affinity_weight": args.integer("hardPodAffinityWeight", 1, 0, 100),
+        "ignores_preferred_terms": args.flag("ignorePreferredTermsOfExistingPods"),
+    }
 
 
 def _pod_topology_spread(args: Fields) -> Arguments:

@@ -41,10 +41,7 @@ FIELDS = (
     "delayCacheUntilActive",
 )
 NEEDS_PRE_FILTER = ("NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity")
-NEEDS_PRE_SCORE = (
-    *("TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation"),
-    *("PodTopologySpread", "InterPodAffinity"),
-)
+NEEDS_PRE_SCORE = ("TaintToleration", "PodTopologySpread", "InterPodAffinity")
 NOT_SCORED = ("ImageLocality", "DynamicResources")
 
 
@@ -145,11 +142,14 @@ def _profile(fields: Fields, default: str) -> Profile:
     names = {point: tuple(one.name for one in found) for point, found in points.items()}
     _check_points(plugins, names)
     _check_weights(plugins, points[SCORE])
+    # These have no preScore, or it never passes a pod over.
+    skippable = {*names[PRE_SCORE], "DynamicResources", "ImageLocality", "NodeResourcesFit"}
     profile = Profile(
         name=name,
         names_nodes="NodeAffinity" in names[PRE_FILTER],
         filters=names[FILTER],
         scores=tuple((one.name, one.weight) for one in points[SCORE]),
+        always_scored=tuple(one for one in names[SCORE] if one not in skippable),
         preempts="DefaultPreemption" in names[POST_FILTER],
     )
     return with_arguments(profile, fields)

@@ -11,6 +11,11 @@ from tests.e2e.console import ROOT
 from tests.parity.builders import node, pod
 
 GIB = "1Gi"
+CONFIG = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+}
+BALANCE = "NodeResourcesBalancedAllocation"
 EXAMPLE = ROOT / "examples" / "case.json"
 
 
@@ -134,7 +139,11 @@ def test_a_term_that_names_two_nodes_at_once_rejects_the_pod_and_counts_no_nodes
     [
         ({"objects": [{"kind": "Service"}]}, "objects[0].kind: a Service spreads its pods"),
         ({"objects": [{}]}, "objects[0].kind: is required"),
-        ({"config": {"profiles": []}}, "config: is not supported"),
+        ({"config": {"profiles": []}}, "config.apiVersion: is required"),
+        (
+            {"config": {**CONFIG, "profiles": [{"schedulerName": "x"}]}, "pods": [pod()]},
+            "Pod default/p: spec.schedulerName: no profile 'default-scheduler': there is x",
+        ),
         ({"nodes": []}, "nodes: is an unknown field"),
         ({"pods": [node()]}, "kind: must be Pod"),
         ({"pods": [pod(nodeName="a")]}, "spec.nodeName: is set"),
@@ -161,6 +170,41 @@ def test_the_command_prints_json_for_programs_and_a_table_for_people(tmp_path, c
     shown = capsys.readouterr().out
     assert "NodeResourcesFit: Insufficient cpu" in shown
     assert "NodeResourcesBalancedAllocation 8" in shown
+
+
+def test_profiles_come_from_a_file_or_from_the_case(tmp_path, capsys):
+    shelf = node("b", cpu="8")
+    most = {"scoringStrategy": {"type": "MostAllocated"}}
+    config = CONFIG | {
+        "profiles": [
+            {
+                "plugins": {"multiPoint": {"disabled": [{"name": BALANCE}]}},
+                "pluginConfig": [{"name": "NodeResourcesFit", "args": most}],
+            }
+        ]
+    }
+    case = {"objects": [node("a"), shelf], "pods": [pod(requests={"cpu": "1"})]}
+    assert score_case(case)["pods"][0]["best"] == ["b"]
+    assert score_case(case | {"config": config})["pods"][0]["best"] == ["a"]
+    files = tmp_path / "case.json", tmp_path / "config.yaml", tmp_path / "both.json"
+    for file, value in zip(files, (case, config, case | {"config": config}), strict=True):
+        file.write_text(json.dumps(value))
+    words = ["--config", str(files[1]), "--output", "json"]
+    assert main(["score", str(files[0]), *words]) == 0
+    assert json.loads(capsys.readouterr().out)["pods"][0]["best"] == ["a"]
+    assert main(["score", str(files[2]), *words]) == 2
+    assert "both.json: config: there is another one beside the case" in capsys.readouterr().err
+
+
+def test_a_profile_without_preemption_makes_no_room():
+    low = pod("low", requests={"cpu": "3"}, nodeName="a")
+    urgent = pod(requests={"cpu": "2"}, priority=1000)
+    case = {"objects": [node(), low], "pods": [urgent], "preempt": True}
+    assert score_case(case)["pods"][0]["preemption"]["best"] == "a"
+    off = {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
+    config = CONFIG | {"profiles": [{"plugins": off}]}
+    found = score_case(case | {"config": config})["pods"][0]["preemption"]
+    assert found == {"candidates": {}, "best": ""}
 
 
 def test_the_example_shows_scores_a_refusal_and_a_preemption(capsys):

@@ -1,0 +1,198 @@
+"""Configurations for the comparison with kube-scheduler: `configured(seed)` is a case with one.
+
+The case is that of the seed, apart from the schedulerNames of its pending pods. A configuration has
+one to three profiles; each changes a few things, together or alone.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from tests.parity.cases import case
+from tests.parity.draft import CPU, GADGET, GPU, HUGE_PAGES, MEMORY, PODS, STORAGE, WIDGET, Object
+from tests.parity.rules import DISK, GENERATION, HOSTNAME, ZONE
+
+FILTERS = (
+    *("NodeUnschedulable", "TaintToleration", "NodeAffinity", "NodePorts", "PodTopologySpread"),
+    *("InterPodAffinity", "NodeResourcesFit"),
+)
+SCORES = (
+    *("TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation"),
+    *("PodTopologySpread", "InterPodAffinity"),
+)
+RESOURCES = (CPU, MEMORY, STORAGE, WIDGET, GADGET, GPU, HUGE_PAGES, PODS)
+NAMES = ("default-scheduler", "gpu-scheduler", "batch-scheduler")
+WEIGHTS = (0, 1, 2, 3, 5, 10, 40)
+HARD = "requiredDuringSchedulingIgnoredDuringExecution"
+SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
+
+Change = Callable[[Random, Object], None]
+
+
+def configured(seed: int) -> Object:
+    """A case with a configuration; a pod may name a profile that is the only one or one of many."""
+    draw = Random(f"config {seed}")
+    found = case(seed)
+    names = draw.sample(NAMES, draw.choice((1, 1, 2, 3)))
+    for pod in found["pods"]:
+        pod["spec"]["schedulerName"] = draw.choice(names)
+    found["config"] = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [_profile(draw, name) for name in names],
+    }
+    return found
+
+
+def _profile(draw: Random, name: str) -> Object:
+    found: Object = {"schedulerName": name, "plugins": {}, "pluginConfig": []}
+    for change in draw.sample(CHANGES, draw.choice((1, 1, 2, 4))):
+        change(draw, found)
+    _complete(found)
+    return found
+
+
+def _complete(profile: Object) -> None:
+    """Some plugins cannot run without the point before, and fail every cycle."""
+    off = [one["name"] for one in _point(profile, "multiPoint")["disabled"]]
+    filters = ("NodePorts", "PodTopologySpread", "InterPodAffinity")
+    scores = ("TaintToleration", "PodTopologySpread", "InterPodAffinity")
+    needs = [("filter", "preFilter", name) for name in filters]
+    needs += [("score", "preScore", name) for name in scores]
+    for point, before, plugin in needs:
+        named = [one["name"] for one in _point(profile, point)["enabled"]]
+        if plugin in off and plugin in named:
+            _point(profile, before)["enabled"].append({"name": plugin})
+
+
+def _point(profile: Object, point: str) -> Object:
+    found: Object = profile["plugins"].setdefault(point, {"enabled": [], "disabled": []})
+    return found
+
+
+def _enable(draw: Random, profile: Object, point: str, names: list[str]) -> None:
+    there = {one["name"] for one in _point(profile, point)["enabled"]}
+    for name in names:
+        if name not in there:
+            weight: Any = {"weight": draw.choice(WEIGHTS)} if draw.random() < 0.8 else {}
+            _point(profile, point)["enabled"].append({"name": name} | weight)
+
+
+def _some(draw: Random, names: tuple[str, ...], most: int = 3) -> list[str]:
+    return draw.sample(names, draw.randint(1, most))
+
+
+def weights(draw: Random, profile: Object) -> None:
+    """Of score plugins, everywhere or at score."""
+    _enable(draw, profile, draw.choice(("multiPoint", "score")), _some(draw, SCORES))
+
+
+def fewer_scores(draw: Random, profile: Object) -> None:
+    """Some score plugins less, or none but a few."""
+    names = ["*"] if draw.random() < 0.4 else _some(draw, SCORES)
+    _point(profile, "score")["disabled"] += [{"name": name} for name in names]
+    if "*" in names and draw.random() < 0.7:
+        _enable(draw, profile, "score", _some(draw, SCORES))
+
+
+def fewer_plugins(draw: Random, profile: Object) -> None:
+    """Plugins that are off at every point."""
+    names = _some(draw, (*FILTERS[:-1], "NodeResourcesBalancedAllocation", "ImageLocality"), 2)
+    _point(profile, "multiPoint")["disabled"] += [{"name": name} for name in names]
+
+
+def other_order(draw: Random, profile: Object) -> None:
+    """Filters that are named come first, or last when they are off otherwise."""
+    _enable(draw, profile, "filter", _some(draw, FILTERS))
+    if draw.random() < 0.5:
+        names = _some(draw, FILTERS[:-1], 2)
+        _point(profile, "filter")["disabled"] += [{"name": name} for name in names]
+
+
+def no_names(draw: Random, profile: Object) -> None:
+    """NodeAffinity without its preFilter."""
+    _point(profile, "preFilter")["disabled"].append({"name": "NodeAffinity"})
+
+
+def _configure(profile: Object, plugin: str, **arguments: Any) -> None:
+    for one in profile["pluginConfig"]:
+        if one["name"] == plugin:
+            one["args"].update(arguments)
+            return
+    profile["pluginConfig"].append({"name": plugin, "args": arguments})
+
+
+def _resources(draw: Random, weight_max: int) -> list[Object]:
+    names = draw.sample(RESOURCES, draw.randint(1, 4))
+    if draw.random() < 0.6:
+        names = list(dict.fromkeys([CPU, MEMORY, *names]))
+    return [{"name": name, "weight": draw.randint(0, weight_max)} for name in names]
+
+
+def strategy(draw: Random, profile: Object) -> None:
+    """How free nodes should be."""
+    kind = draw.choice(("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"))
+    found: Object = {"type": kind}
+    if draw.random() < 0.8:
+        found["resources"] = _resources(draw, draw.choice((1, 5, 100)))
+    if kind == "RequestedToCapacityRatio":
+        at = sorted(draw.sample(range(101), draw.randint(1, 4)))
+        shape = [{"utilization": one, "score": draw.randint(0, 10)} for one in at]
+        found["requestedToCapacityRatio"] = {"shape": shape}
+    _configure(profile, "NodeResourcesFit", scoringStrategy=found)
+
+
+def ignored(draw: Random, profile: Object) -> None:
+    """Resources that are not looked at."""
+    names, groups = [WIDGET, GADGET, HUGE_PAGES], ["example.com", "other.example"]
+    if draw.random() < 0.7:
+        _configure(profile, "NodeResourcesFit", ignoredResources=draw.sample(names, 1))
+    else:
+        _configure(profile, "NodeResourcesFit", ignoredResourceGroups=draw.sample(groups, 1))
+
+
+def balanced(draw: Random, profile: Object) -> None:
+    """Resources that should be filled alike."""
+    _configure(profile, "NodeResourcesBalancedAllocation", resources=_resources(draw, 1))
+
+
+def _term(draw: Random) -> Object:
+    if draw.random() < 0.2:
+        name = f"node-{draw.randint(0, 5)}"
+        operator = draw.choice(("In", "NotIn"))
+        return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]}]}
+    choices = (
+        {"key": DISK, "operator": draw.choice(("In", "NotIn")), "values": ["ssd"]},
+        {"key": ZONE, "operator": "In", "values": ["zone-a", "zone-b"]},
+        {"key": HOSTNAME, "operator": draw.choice(("Exists", "DoesNotExist"))},
+        {"key": GENERATION, "operator": draw.choice(("Gt", "Lt")), "values": ["4"]},
+    )
+    return {"matchExpressions": draw.sample(choices, draw.choice((0, 1, 1, 2)))}
+
+
+def added_affinity(draw: Random, profile: Object) -> None:
+    """Terms of the profile, required and preferred."""
+    found: Object = {}
+    if draw.random() < 0.6:
+        found[HARD] = {"nodeSelectorTerms": [_term(draw) for _ in range(draw.choice((0, 1, 1, 2)))]}
+    if draw.random() < 0.7:
+        found[SOFT] = [
+            {"weight": draw.choice((1, 5, 100)), "preference": _term(draw)} for _ in range(2)
+        ]
+    _configure(profile, "NodeAffinity", addedAffinity=found)
+
+
+def pod_affinity(draw: Random, profile: Object) -> None:
+    """What the affinity of others counts."""
+    _configure(
+        profile,
+        "InterPodAffinity",
+        hardPodAffinityWeight=draw.choice((0, 1, 7, 100)),
+        ignorePreferredTermsOfExistingPods=draw.random() < 0.5,
+    )
+
+
+CHANGES: tuple[Change, ...] = (
+    *(weights, fewer_scores, fewer_plugins, other_order, no_names, strategy, strategy, ignored),
+    *(balanced, added_affinity, pod_affinity),
+)

@@ -1,0 +1,143 @@
+"""Profiles: a batch equals single cycles, and a score of many nodes equals that of each alone."""
+
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+
+from shared.framework.kernel import Kernel
+from shared.framework.local import local_columns
+from shared.framework.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED, Plugins
+from shared.framework.scratch import OneNode
+from shared.framework.signature import Signature
+from shared.framework.table import NodeTable
+from shared.model.objects import GPU, PodSpec, PreferredTerm
+from shared.model.profile import DEFAULT_FILTERS, STRATEGIES, Profile, Strategy
+from shared.plugins.resource_scores import Balance, Utilization
+from tests.properties.test_kernel import SEED, a_node, a_spec, seeds, some_switches, switched, term
+
+DONGLE = "example.com/dongle"
+RESOURCES = ("cpu", "memory", "ephemeral-storage", DONGLE, GPU, "pods")
+SCORES = ("TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation")
+
+
+def a_strategy(random: Random) -> Strategy:
+    kind = random.choice(STRATEGIES)
+    names = random.sample(RESOURCES, random.randint(1, 4))
+    at = sorted(random.sample(range(101), random.randint(1, 4)))
+    shape = tuple((one, 10 * random.randint(0, 10)) for one in at)
+    resources = tuple((name, random.choice([1, 2, 100])) for name in names)
+    return Strategy(kind, resources, shape if kind == STRATEGIES[2] else ())
+
+
+def a_profile(random: Random, name: str) -> Profile:
+    weights = {one: random.choice([0, 1, 1, 2, 40]) for one in SCORES}
+    off = random.sample(DEFAULT_FILTERS[:5], random.choice([0, 0, 1, 2]))
+    off += ["NodePorts"] if random.random() < 0.3 else []
+    filters = [one for one in DEFAULT_FILTERS if one not in off]
+    random.shuffle(filters)
+    return Profile(
+        name=name,
+        filters=tuple(filters),
+        scores=tuple((one, weight) for one, weight in weights.items() if weight),
+        strategy=a_strategy(random) if random.random() < 0.7 else Strategy(),
+        balanced=tuple(random.sample(RESOURCES, random.randint(1, 4))),
+        ignored_resources=(DONGLE,) if random.random() < 0.2 else (),
+        added_required=(term(random),) if random.random() < 0.1 else None,
+        added_preferred=(PreferredTerm(7, term(random)),) if random.random() < 0.2 else (),
+    )
+
+
+def a_table(random: Random) -> tuple[NodeTable, list[Signature]]:
+    """Nodes of few kinds with pods of two profiles on them."""
+    profiles = [Plugins(a_profile(random, name)) for name in "ab"]
+    kinds = [a_node(random, 0) for _ in range(random.randint(1, 3))]
+    table = NodeTable(SEED)
+    for plugins in profiles:
+        table.score_resources(plugins.scored)
+    nodes = []
+    for number in range(random.randint(1, 9)):
+        kind = random.choice(kinds)
+        fields = {name: getattr(kind, name) for name in kind.__struct_fields__}
+        storage = ("ephemeral-storage", random.choice([0, 10, 10, 1000]))
+        fields["allocatable"] = tuple(sorted((*kind.allocatable, storage)))
+        nodes.append(type(kind)(**{**fields, "uid": f"uid-{number}", "name": f"n{number}"}))
+    table.set_nodes(range(1, len(nodes) + 1), nodes)
+    sigs = [
+        Signature(table, number, _with_storage(random, a_spec(random)), random.choice(profiles))
+        for number in range(1, 5)
+    ]
+    return table, sigs
+
+
+def _with_storage(random: Random, spec: PodSpec) -> PodSpec:
+    if random.random() < 0.5:
+        return spec
+    fields = {name: getattr(spec, name) for name in spec.__struct_fields__}
+    fields["requests"] = tuple(sorted((*spec.requests, ("ephemeral-storage", 3))))
+    return PodSpec(**fields)
+
+
+@settings(deadline=None, max_examples=300)
+@given(seeds)
+def test_a_batch_of_a_profile_equals_single_cycles(seed: int):
+    random = Random(seed)
+    table, sigs = a_table(random)
+    kernel = Kernel()
+    with switched(*some_switches(random)):
+        for _ in range(6):
+            sig, k = random.choice(sigs), random.choice([1, 2, 3, 8, 20])
+            picks = kernel.place(table, sig, k)
+            single = []
+            for _ in range(k):
+                one = Kernel().place_naive(table, sig)
+                if not len(one.rows):
+                    break
+                single.append((int(one.rows[0]), int(one.totals[0]), int(one.masks[0])))
+                table.charge(sig, one.rows, one.masks)
+            found = zip(
+                picks.rows.tolist(), picks.totals.tolist(), picks.masks.tolist(), strict=True
+            )
+            assert list(found) == single
+
+
+@settings(deadline=None, max_examples=300)
+@given(seeds)
+def test_a_score_of_many_nodes_is_that_of_each(seed: int):
+    random = Random(seed)
+    table, sigs = a_table(random)
+    kernel = Kernel()
+    for sig in sigs:
+        picks = kernel.place(table, sig, random.choice([1, 3, 9]))
+        table.charge(sig, picks.rows, picks.masks)
+    for sig in sigs:
+        many = local_columns(sig, table.cols, table.whole).tolist()
+        ports, sig.checked_ports = sig.checked_ports, ()  # arrays leave these to others
+        assert many == [OneNode(table, row).local_score(sig) for row in range(table.size)]
+        sig.checked_ports = ports
+
+
+@settings(deadline=None, max_examples=200)
+@given(seeds)
+def test_the_default_over_any_resources_is_the_quick_one(seed: int):
+    random = Random(seed)
+    table, sigs = a_table(random)
+    kernel = Kernel()
+    # With a weight the same scores are made of parts.
+    weighted = Plugins(
+        Profile(scores=(("NodeResourcesFit", 2), ("NodeResourcesBalancedAllocation", 3)))
+    )
+    for one in sigs:
+        picks = kernel.place(table, one, random.choice([1, 3, 9]))
+        table.charge(one, picks.rows, picks.masks)
+        twin = Signature(table, 9, one.spec, weighted)
+        assert twin.scores is not None
+        least, *balanced = twin.scores.terms
+        assert isinstance(least.of, Utilization)
+        expected = LEAST_ALLOCATED.scores(twin, table.cols, table.whole, False)
+        assert np.array_equal(least.of.scores(table.cols), expected)
+        assert bool(balanced) != twin.best_effort
+        for term_of in balanced:
+            assert isinstance(term_of.of, Balance)
+            expected = BALANCED_ALLOCATION.scores(twin, table.cols, table.whole, False)
+            assert np.array_equal(term_of.of.scores(table.cols), expected)
