@@ -80,7 +80,7 @@ async def play(case: Case, folder: Path) -> Run:
     serving = asyncio.create_task(mesh.serve(journals))
     clock = asyncio.get_running_loop().time
     try:
-        while len(mesh.owners()) < len(journals) or not _nodes_known(mesh):
+        while len(mesh.owners()) < len(journals) or not nodes_known(mesh):
             await _look(serving)
         gc.freeze()
         started_ms = time.time_ns() // 1_000_000
@@ -116,7 +116,7 @@ def _resident_mib() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
-def _nodes_known(mesh: Mesh) -> bool:
+def nodes_known(mesh: Mesh) -> bool:
     """Whether every service has consumed what ingest said of the nodes there are."""
     ingest, *readers = mesh.owners()
     end = ingest.folded.own.next

@@ -1,0 +1,1 @@
+"""Workloads after scheduler_perf's, played in one process: `python -m loadtest.workloads`."""

@@ -1,0 +1,152 @@
+"""Plays a workload through the mesh of one process, its journals durable; there is no API server.
+
+The clock runs from the first world record with a measured pod to the last bound outcome of one,
+both read from the journals. A run in which a measured pod stays unbound is void.
+"""
+
+import asyncio
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from loadtest.journals import told
+from loadtest.one_process import nodes_known
+from loadtest.workloads.ops import Barrier, Churn, CreateNodes, CreatePods, Workload
+from muster.mesh import Mesh, all_journals
+from shared.adapters.sim_cluster import SimCluster
+from shared.adapters.sim_cluster_config import SimConfig
+from shared.adapters.snapshot_directory import DirectorySnapshots
+from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.events.observed import PodsSeen
+from shared.machine.snapshots import SnapshotPolicy
+from shared.model.columns import split
+from shared.model.objects import Node
+from shared.model.world import Arrival, World
+
+LOOK_S = 0.005
+LIMIT_S = 300.0
+
+
+@dataclass
+class Played:
+    """What came of the measured pods."""
+
+    pods: int
+    bound: int
+    span_s: float
+
+    @property
+    def pods_per_s(self) -> float:
+        """0 when the figure is void."""
+        return 0.0 if self.bound < self.pods else self.pods / max(self.span_s, 0.001)
+
+
+class _Player:
+    """One workload in progress."""
+
+    def __init__(self, mesh: Mesh, cluster: SimCluster, serving: asyncio.Task[None]) -> None:
+        self._mesh, self._cluster, self._serving = mesh, cluster, serving
+        self._number = 0
+        self._wanted: set[str] = set()
+        self._bound: set[str] = set()
+        self._seen = 0  # lines of the cluster's history looked at
+        self._churn: asyncio.Task[None] | None = None
+        self.measured: set[str] = set()
+
+    def create(self, op: CreatePods) -> None:
+        """Pods come, all at once."""
+        for seen in op.seen(self._number):
+            uids = split(seen.uids)
+            self._cluster.create(Arrival(at_ms=self._cluster.now_ms(), pods=seen))
+            if not op.stays:
+                self._wanted.update(uids)
+            if op.measured:
+                self.measured.update(uids)
+        self._number += op.count
+
+    async def barrier(self) -> bool:
+        """Until every wanted pod is bound; False if that does not come about."""
+        clock = asyncio.get_running_loop().time
+        end = clock() + LIMIT_S
+        while clock() < end:
+            if self._serving.done():
+                self._serving.result()
+            history = self._cluster.history
+            for line in history[self._seen :]:
+                if line.kind == "bind":
+                    self._bound.add(line.uid)
+            self._seen = len(history)
+            if self._wanted <= self._bound:
+                return True
+            await asyncio.sleep(LOOK_S)
+        return False
+
+    def churn(self, op: Churn) -> None:
+        """Start it; it goes on until the end."""
+        self._churn = asyncio.create_task(self._churning(op))
+
+    async def _churning(self, op: Churn) -> None:
+        before, number = "", 0
+        while True:
+            uid, number = f"uid-churn-{number}", number + 1
+            pods = PodsSeen(spec=op.spec, uids=uid, names=uid, revisions=b"")
+            self._cluster.create(Arrival(at_ms=self._cluster.now_ms(), pods=pods))
+            if before:
+                self._cluster.delete([before])
+            before = uid
+            await asyncio.sleep(op.interval_s)
+
+    def stop(self) -> None:
+        """End what goes on by itself."""
+        if self._churn is not None:
+            self._churn.cancel()
+
+
+async def play(workload: Workload, folder: Path) -> Played:
+    """Play it on fresh journals in `folder`."""
+    ops = workload.ops()
+    nodes: list[Node] = [node for op in ops if isinstance(op, CreateNodes) for node in op.nodes()]
+    world = World(name="workload", nodes=tuple(nodes), arrivals=())
+    log = SqliteLog(str(folder / "journals.db"), exclusive=True)
+    cluster = SimCluster(world, SimConfig(seed=1, speed=0))
+    mesh = Mesh(
+        bus_of=lambda _journal: SqliteBus(log),
+        store=DirectorySnapshots(folder / "snapshots"),
+        cluster=cluster,
+        placements=1,
+        config={},
+        policy=SnapshotPolicy(every_ms=5_000),
+    )
+    journals = all_journals(1)
+    serving = asyncio.create_task(mesh.serve(journals))
+    player = _Player(mesh, cluster, serving)
+    try:
+        while len(mesh.owners()) < len(journals) or not nodes_known(mesh):
+            if serving.done():
+                serving.result()
+            await asyncio.sleep(LOOK_S)
+        cluster.start()
+        for op in ops:
+            if isinstance(op, CreatePods):
+                player.create(op)
+            elif isinstance(op, Churn):
+                player.churn(op)
+            elif isinstance(op, Barrier) and not await player.barrier():
+                break
+        await asyncio.sleep(0.3)
+    finally:
+        player.stop()
+        cluster.stop()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+    bound, span_s = await told(SqliteBus(log), player.measured)
+    log.close()
+    return Played(len(player.measured), bound, span_s)
+
+
+def measure(workload: Workload) -> Played:
+    """One run in a temporary folder, on uvloop."""
+    import uvloop
+
+    with tempfile.TemporaryDirectory(prefix="muster-workload-") as folder:
+        return uvloop.run(play(workload, Path(folder)))
