@@ -20,7 +20,6 @@ class CreateNodes:
     zones: tuple[str, ...] = ()
     amounts: tuple[tuple[str, int], ...] = ()
     name: str = "node"
-    tainted: int = 0
 
     def nodes(self) -> list[Node]:
         """The nodes, each with its name as host name."""
@@ -44,7 +43,7 @@ class CreateNodes:
 @dataclass(frozen=True)
 class CreatePods:
     """Pods of one shape. `measured` ones are what the figure is about; `stays` = they are not meant
-    to be bound. `spec_of` makes the shape of a pod by its number where they differ.
+    to be bound.
     """
 
     count: int
@@ -98,4 +97,3 @@ class Workload:
 
     ops: Callable[[], list[Op]]
     floor: int
-    evicts: bool = False

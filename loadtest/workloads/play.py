@@ -44,8 +44,8 @@ class Played:
 class _Player:
     """One workload in progress."""
 
-    def __init__(self, mesh: Mesh, cluster: SimCluster, serving: asyncio.Task[None]) -> None:
-        self._mesh, self._cluster, self._serving = mesh, cluster, serving
+    def __init__(self, cluster: SimCluster, serving: asyncio.Task[None]) -> None:
+        self._cluster, self._serving = cluster, serving
         self._number = 0
         self._wanted: set[str] = set()
         self._bound: set[str] = set()
@@ -119,7 +119,7 @@ async def play(workload: Workload, folder: Path) -> Played:
     )
     journals = all_journals(1)
     serving = asyncio.create_task(mesh.serve(journals))
-    player = _Player(mesh, cluster, serving)
+    player = _Player(cluster, serving)
     try:
         while len(mesh.owners()) < len(journals) or not nodes_known(mesh):
             if serving.done():

@@ -212,7 +212,7 @@ WORKLOADS: dict[str, Workload] = {
     "unschedulable-20k": Workload(lambda: _unschedulable(20_000), 600),
     "mixed-churn": Workload(_mixed_churn, 710),
     "gated": Workload(_gated, 910),
-    "preemption": Workload(lambda: _preemption(1_000, 4_000, 1_000), 0, evicts=True),
-    "preemption-5k": Workload(lambda: _preemption(5_000, 20_000, 5_000), 570, evicts=True),
+    "preemption": Workload(lambda: _preemption(1_000, 4_000, 1_000), 0),
+    "preemption-5k": Workload(lambda: _preemption(5_000, 20_000, 5_000), 570),
     "extended-resource": Workload(_extended, 180),
 }
