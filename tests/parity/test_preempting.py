@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from muster.scoring import score_case
+from services.placement.core import preempt
 from tests.parity.planted import planted
 from tests.parity.preempting import case, differences
 from tests.simulation.planted import Bug
@@ -43,6 +44,7 @@ def _bug(name: str, old: str, new: str, module: str = "services.placement.core.p
     return Bug(name, module, (old, new))
 
 
+AT_ONCE = "services.placement.core.reprieve"
 PLANTED = (
     _bug(
         "equals-are-victims", "victim.priority < self.priority", "victim.priority <= self.priority"
@@ -56,6 +58,20 @@ PLANTED = (
         "youngest-first",
         "ledger.start_ms[chosen], -priorities",
         "-ledger.start_ms[chosen], -priorities",
+    ),
+    _bug(
+        "youngest-first-at-once",
+        "np.lexsort((ids, starts_ms, -priorities",
+        "np.lexsort((ids, -starts_ms, -priorities",
+        AT_ONCE,
+    ),
+    _bug("no-reprieve-at-once", "goes[here[~fits]] = True", "goes[here] = True", AT_ONCE),
+    _bug("equals-at-once", "(priorities < state.specs", "(priorities <= state.specs", AT_ONCE),
+    _bug(
+        "promised-room-forgotten",
+        "            - _held_amounts(state, held, column)\n",
+        "",
+        AT_ONCE,
     ),
     _bug("budgets-last", "for beyond in (True, False):", "for beyond in (False, True):"),
     _bug("one-violation-each", "violations += beyond", "violations |= beyond"),
@@ -76,3 +92,10 @@ CHOSEN = (
 def test_a_change_is_noticed(bug, answered):
     with planted(bug):
         assert any(differences(asked, score_case(asked), theirs) for _, asked, theirs in answered)
+
+
+def test_nodes_tried_together_give_what_each_gives_alone(monkeypatch):
+    cases = [case(seed) for seed in range(200)]
+    together = [score_case(one) for one in cases]
+    monkeypatch.setattr(preempt._DryRun, "_lower_pods", lambda _run: None)
+    assert together == [score_case(one) for one in cases]

@@ -5,6 +5,7 @@ back as many as fit, most important first, those whose eviction would break a bu
 others. Same Filter code as placing (`OneNode.fits`).
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,11 +13,12 @@ import numpy as np
 from services.placement.core import nominations
 from services.placement.core.book import compiled
 from services.placement.core.ledger import IS_CHARGED, IS_VICTIM
+from services.placement.core.reprieve import Chosen, LowerPods
 from services.placement.core.state import PlacementState
 from services.placement.transitions import State
 from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationStale
 from shared.events.preemption import DryRunAsked, NominateAsked
-from shared.framework.between import fits, refusal
+from shared.framework.between import fits, refusal, rules_of
 from shared.framework.layout import FREE, PODS_INDEX, Held
 from shared.framework.profile import GPU_DEVICES, PORTS
 from shared.framework.scratch import OneNode
@@ -100,15 +102,65 @@ class _DryRun:
         """Fill `found` and `reasons`; nodes in tie order, their pods read a few nodes at a time."""
         size = len(self.state.nodes)
         enough = max(CANDIDATES_MIN, size * CANDIDATES_PERCENT // 100)
+        lower = self._lower_pods()
         for start in range(0, len(self.rows), NODES_AT_ONCE):
             rows = self.rows[start : start + NODES_AT_ONCE]
-            victims, leaving = self._victims(rows)
-            for row in rows.tolist():
-                node = self.state.table.node_id_at(row)
-                self._try_node(row, node, victims.get(node, []), leaving.get(node, []))
+            tries = self._each(rows) if lower is None else self._at_once(lower, rows)
+            for _ in tries:
                 if len(self.found) >= enough and self.one_is_clean:
                     return
         self._count(NOT_HELPFUL, size - len(self.rows))
+
+    def _lower_pods(self) -> LowerPods | None:
+        """For preemptors whose nodes can be tried together, which is most of them."""
+        wanted, table = self.wanted, self.state.table
+        if wanted.gpu_count or wanted.ports or rules_of(table, wanted) is not None:
+            return None
+        taken = np.array(sorted(self.taken), np.int64)
+        return LowerPods(self.state, wanted, taken, self.held)
+
+    def _each(self, rows: I64) -> Iterator[None]:
+        """Node by node."""
+        victims, leaving = self._victims(rows)
+        for row in rows.tolist():
+            node = self.state.table.node_id_at(row)
+            self._try_node(row, node, victims.get(node, []), leaving.get(node, []))
+            yield
+
+    def _at_once(self, lower: LowerPods, rows: I64) -> Iterator[None]:
+        """The same, with one reprieve for all nodes that have room and no budgets on them."""
+        some = (lower.number[rows] > 0) & ~lower.fits_already[rows]
+        short = np.logical_or.reduce([column[rows] for column in lower.short])
+        covered = lower.covered[rows]
+        chosen = lower.victims(rows[some & ~short & ~covered])
+        alone = self._each(rows[some & ~short & covered])
+        number = 0
+        for row, *kind in zip(*(one.tolist() for one in (rows, some, short, covered)), strict=True):
+            match kind:
+                case [False, _, _]:
+                    self._count(NO_VICTIMS, 1)
+                case [_, True, _]:
+                    self._count_short(lower, row)
+                case [_, _, True]:
+                    next(alone)
+                case _:
+                    self._add_chosen(self.state.table.node_id_at(row), chosen, number)
+                    number += 1
+            yield
+
+    def _count_short(self, lower: LowerPods, row: int) -> None:
+        checks = zip(self.wanted.amount_checks, lower.short, strict=True)
+        for (column, _), short in checks:
+            if short[row]:
+                self._count(_message(self.state, column, self.wanted), 1)
+
+    def _add_chosen(self, node: int, chosen: Chosen, number: int) -> None:
+        first = int(chosen.ends[number - 1]) if number else 0
+        part = slice(first, int(chosen.ends[number]))
+        columns = (chosen.pods[part], chosen.priorities[part], chosen.starts_ms[part])
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        victims = [Victim(pod, 0, 0, priority, start_ms) for pod, priority, start_ms in rows]
+        self._add(node, victims, 0)
 
     def _victims(self, rows: I64) -> tuple[dict[int, list[Victim]], dict[int, list[Victim]]]:
         """By node: pods of lower priority, most important first, and those already leaving."""
@@ -224,17 +276,24 @@ class _DryRun:
 
 def _messages(state: PlacementState, scratch: OneNode, wanted: Signature) -> list[str]:
     """Why the node does not take the pod even when everybody of lower priority has left."""
-    names = {FREE + at: name for name, at in sorted(state.table.resources.items())}
-    found = []
-    for column, amount in wanted.checks:
-        if scratch.values[column] < amount:
-            too_many = column == FREE + PODS_INDEX
-            gpu = "" if wanted.spec.gpu is None else GPU_DEVICES.message(wanted.spec.gpu)
-            text = f"Insufficient {names[column]}" if column in names else gpu
-            found.append("Too many pods" if too_many else text)
+    found = [
+        _message(state, column, wanted)
+        for column, amount in wanted.checks
+        if scratch.values[column] < amount
+    ]
     if not found and scratch.fits(wanted):
         return [refusal(state.table, wanted, scratch) or ""]
     return found or [PORTS.message]
+
+
+def _message(state: PlacementState, column: int, wanted: Signature) -> str:
+    """What a column that is too small is called."""
+    if column == FREE + PODS_INDEX:
+        return "Too many pods"
+    for name, at in state.table.resources.items():
+        if FREE + at == column:
+            return f"Insufficient {name}"
+    return "" if wanted.spec.gpu is None else GPU_DEVICES.message(wanted.spec.gpu)
 
 
 def nominate(
