@@ -10,7 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from muster.checker.between import ONE_SHARD, Around, Neighbours, Pairs
 from muster.checker.fits import Load, device_room, full_for, static_obstacle
 from shared.model.objects import CPU, Gang, Node, PodSpec
 
@@ -21,7 +23,6 @@ _MESSAGE = re.compile(r"0/(\d+) nodes are available: (.+?)\.(?: (?:preemption: .
 _STATIC = {
     "unschedulable": "node(s) were unschedulable",
     "taint": "node(s) had untolerated taint(s)",
-    "node selector": "node(s) didn't match Pod's node affinity/selector",
     "node affinity": "node(s) didn't match Pod's node affinity/selector",
 }
 
@@ -48,10 +49,25 @@ class Final:
     gangs: Mapping[str, Gang] = field(default_factory=dict)
     running: Counter[str] = field(default_factory=Counter)
     """Bound members by gang."""
+    namespaces: Mapping[str, Pairs] = field(default_factory=dict)
+    is_divided: bool = False  # among several shards, none of which knows all pods
 
     def load(self, node: Node) -> Load:
         """What stands on a node."""
         return self.loads.setdefault(node.name, Load())
+
+    @cached_property
+    def _some_have_rules(self) -> bool:
+        return any(pod.has_rules for load in self.loads.values() for pod in load.pods.values())
+
+    def around(self, spec: PodSpec, trial: Mapping[str, Load] | None = None) -> Around | None:
+        """What a pod must heed of others, while some nodes hold what a trial says; None = nothing,
+        as nobody has rules.
+        """
+        if self.is_divided or not (spec.has_rules or self._some_have_rules):
+            return None
+        loads = [(node, (trial or {}).get(node.name) or self.load(node)) for node in self.nodes]
+        return Around(spec, Neighbours(loads, self.namespaces))
 
 
 @dataclass
@@ -113,17 +129,28 @@ def _parts(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _single_problem(final: Final, pod: Waiting) -> str | None:
+    if final.is_divided and pod.spec.has_hard_rules:
+        named = ONE_SHARD in pod.message
+        return None if named else f"waits ({pod.message}) for other than rules between pods"
     static: Counter[str] = Counter()
     left = 0
+    around = final.around(pod.spec)
     for node in final.nodes:
         obstacle = static_obstacle(pod.spec, node)
         if obstacle is not None:
             static[_STATIC.get(obstacle.split()[0], _STATIC.get(obstacle, obstacle))] += 1
-        elif full_for(pod.spec, node, final.load(node)) is None:
+        elif _takes(pod.spec, node, final.load(node), around):
             return f"waits ({pod.message}) but fits on node {node.name}"
         else:
             left += 1
     return _message_problem(pod.message, static, left, len(final.nodes))
+
+
+def _takes(spec: PodSpec, node: Node, load: Load, around: Around | None) -> bool:
+    """Whether a node that nothing else speaks against takes the pod."""
+    if full_for(spec, node, load) is not None:
+        return False
+    return around is None or around.obstacle(node) is None
 
 
 def _message_problem(message: str, static: Counter[str], left: int, nodes: int) -> str | None:
@@ -164,6 +191,8 @@ def _check_gang(final: Final, gang: Gang, members: list[Waiting], verdict: Verdi
     needed = gang.min_count - final.running[gang.key]
     if len(members) < needed:
         return
+    if final.is_divided and any(pod.spec.has_hard_rules for pod in members):
+        return
     nodes = sorted(final.nodes, key=lambda node: node.name)
     by_load = sorted(nodes, key=lambda node: (final.load(node).used(CPU), node.name))
     fits = [_pack(final, members, needed, order) for order in (nodes, by_load, by_load[::-1])]
@@ -181,9 +210,10 @@ def _pack(final: Final, members: Sequence[Waiting], needed: int, order: Sequence
     for number, pod in enumerate(members):
         if placed + len(members) - number < needed:
             return False
+        around = final.around(pod.spec, trial)
         for node in order:
             load = trial.get(node.name) or final.load(node)
-            if static_obstacle(pod.spec, node) is None and full_for(pod.spec, node, load) is None:
+            if static_obstacle(pod.spec, node) is None and _takes(pod.spec, node, load, around):
                 trial[node.name] = load.plus(pod.number, pod.spec, _devices(pod.spec, node, load))
                 placed += 1
                 break

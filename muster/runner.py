@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from muster.checker.between import named
 from muster.checker.fits import Load
 from muster.confirm import Final, Verdict, Waiting, confirm
 from muster.faults import Fault
@@ -15,6 +16,7 @@ from muster.mesh import Mesh, all_journals
 from muster.tally import Tally
 from shared.adapters.sim_cluster import SimCluster
 from shared.events.observed import PodsSeen
+from shared.model.cluster_objects import Namespace
 from shared.model.columns import split
 from shared.model.world import World
 from shared.ports.bus import Bus
@@ -145,20 +147,21 @@ class Runner:
         final = Final(
             sorted(self.cluster.nodes.values(), key=lambda node: node.name),
             gangs={gang.key: gang for gang in self.world.gangs},
+            namespaces={
+                one.name: one.labels for one in self.world.objects if isinstance(one, Namespace)
+            },
+            is_divided=self.mesh.placements > 1,
         )
         for pod in self.cluster.pods.values():
             seen, number = self._seen[pod.uid], numbers.get(pod.uid, 0)
+            spec = named(seen.spec, seen.namespace, seen.labels, seen.terminating)
             if pod.node:
                 mask = tally.pods[number].device_mask if number else 0
-                final.loads.setdefault(pod.node, Load()).add(
-                    number or -len(numbers), seen.spec, mask
-                )
+                final.loads.setdefault(pod.node, Load()).add(number or -len(numbers), spec, mask)
                 final.running[seen.gang] += 1
             else:
                 message = tally.message(number) if number else ""
-                final.waiting.append(
-                    Waiting(number, pod.name, seen.spec, message, seen.gang, pod.gated)
-                )
+                final.waiting.append(Waiting(number, pod.name, spec, message, seen.gang, pod.gated))
         return final
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from muster.checker.between import Around, Neighbours, Pairs
 from muster.checker.fits import Load
 from muster.checker.journals import Problem
 from shared.events.placement import ShardDigest
@@ -34,6 +35,7 @@ class Ledger:
     """One shard's books at some point of its journal."""
 
     journal: str
+    is_divided: bool = False  # among several shards, none of which knows all pods
     specs: dict[int, PodSpec] = field(default_factory=dict)
     nodes: dict[int, Node] = field(default_factory=dict)
     loads: dict[int, Load] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Ledger:
     nominations: dict[int, Nomination] = field(default_factory=dict)
     covered: dict[int, set[int]] = field(default_factory=dict)
     asks: dict[int, DryRunAsked] = field(default_factory=dict)
+    namespaces: dict[str, Pairs] = field(default_factory=dict)
     digest: ShardDigest | None = None
     remade: int = 0
     problems: list[Problem] = field(default_factory=list)
@@ -53,6 +56,18 @@ class Ledger:
     def blame(self, rule: str, position: int, text: str) -> None:
         """Note a violation at a position."""
         self.problems.append((rule, f"{self.journal} at {position}: {text}"))
+
+    def around(self, spec: PodSpec, node: int = 0, load: Load | None = None) -> Around | None:
+        """What a pod must heed of others, as if one node held `load`; None = nobody has rules, or
+        nobody could keep them.
+        """
+        if self.is_divided or not any(one.has_rules for one in self.specs.values()):
+            return None
+        loads = dict(self.loads)
+        if load is not None:
+            loads[node] = load
+        standing = ((where, loads[row]) for row, where in self.nodes.items())
+        return Around(spec, Neighbours(standing, self.namespaces))
 
     def put(self, pod: int, spec: PodSpec, node: int, mask: int = 0) -> None:
         """Charge a pod to a node, instead of wherever it was charged."""

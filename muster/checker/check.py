@@ -102,7 +102,7 @@ def _replayed(
         binds.replay(journals[BINDING]),
         gangs.replay(journals[PERMIT]),
         preemptions.replay(journals[PREEMPTION], facts),
-        [ledger.replay(journals[placement(shard)]) for shard in range(placements)],
+        [ledger.replay(journals[placement(shard)], placements) for shard in range(placements)],
     )
     preemptions.check_sent(journals[BINDING], report.preemptions)
     return report

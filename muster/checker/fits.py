@@ -72,19 +72,28 @@ def static_obstacle(spec: PodSpec, node: Node) -> str | None:
     if node.unschedulable and not _tolerated(unschedulable, spec.tolerations):
         return "unschedulable"
     for taint in node.taints:
-        if taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not _tolerated(taint, spec.tolerations):
+        if not tolerates(spec, (taint,)):
             return f"taint {taint.key}"
-    for key, value in spec.node_selector:
-        if node.labels.get(key) != value:
-            return "node selector"
-    if spec.affinity_required and not any(
-        term_matches(term, node) for term in spec.affinity_required
-    ):
+    if not selects(spec, node):
         return "node affinity"
     gpu = spec.gpu
     if gpu is not None and gpu.models and node.gpu_model not in gpu.models:
         return "gpu model"
     return None
+
+
+def tolerates(spec: PodSpec, taints: Iterable[Taint]) -> bool:
+    """Whether none of these taints keeps the pod off."""
+    hard = [taint for taint in taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)]
+    return all(_tolerated(taint, spec.tolerations) for taint in hard)
+
+
+def selects(spec: PodSpec, node: Node) -> bool:
+    """The pod's node selector and required node affinity."""
+    if any(node.labels.get(key) != value for key, value in spec.node_selector):
+        return False
+    terms = spec.affinity_required
+    return not terms or any(term_matches(term, node) for term in terms)
 
 
 def full_for(spec: PodSpec, node: Node, load: Load) -> str | None:
@@ -197,12 +206,13 @@ def term_matches(term: SelectorTerm, node: Node) -> bool:
     """All of a term's requirements; an empty term matches nothing."""
     if not term.labels and not term.fields:
         return False
-    return all(_holds(need, node.labels) for need in term.labels) and all(
-        _holds(need, {"metadata.name": node.name}) for need in term.fields
+    return all(holds(need, node.labels) for need in term.labels) and all(
+        holds(need, {"metadata.name": node.name}) for need in term.fields
     )
 
 
-def _holds(need: Requirement, labels: dict[str, str]) -> bool:
+def holds(need: Requirement, labels: dict[str, str]) -> bool:
+    """One requirement on labels."""
     value = labels.get(need.key)
     match need.operator:
         case "In":

@@ -46,6 +46,7 @@ class ClusterHistory:
     binds: list[tuple[str, str, bool]] = field(default_factory=list)
     posts: list[Post] = field(default_factory=list)
     evicted: list[str] = field(default_factory=list)
+    namespaces: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
     def accepted(self, epoch: int) -> dict[str, str]:
         """Uid -> node name of binds that the API accepted from one epoch's mesh; without a log of

@@ -15,10 +15,12 @@ from shared.events.binding import BindFailed
 from shared.events.ingest import (
     BudgetCovers,
     BudgetGone,
+    NamespacesSet,
     NodesGone,
     NodesSet,
     PodsAssigned,
     PodsGone,
+    PodsRelabelled,
     SignatureDefined,
 )
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
@@ -32,14 +34,14 @@ from shared.events.placement import (
     ShardDigest,
 )
 from shared.events.preemption import DryRunAsked, NominationCleared
-from shared.model.columns import pack, unpack
+from shared.model.columns import pack, split, unpack
 from shared.model.ids import service_of
 from shared.model.objects import CPU, MEMORY, Node, PodSpec
 
 
-def replay(journal: Journal) -> Ledger:
+def replay(journal: Journal, placements: int) -> Ledger:
     """Run one shard's journal to its end."""
-    ledger = Ledger(journal.name)
+    ledger = Ledger(journal.name, placements > 1)
     for step in journal.steps:
         for source, _position, event in step.inputs:
             _consume(ledger, source, event, step)
@@ -111,6 +113,15 @@ def _world(ledger: Ledger, event: Event) -> None:
                 ledger.on_the_way.pop(pod, None)
                 ledger.take(pod)
                 ledger.nominations.pop(pod, None)
+        case PodsRelabelled():
+            pairs = zip(unpack(event.ids).tolist(), unpack(event.sigs).tolist(), strict=True)
+            for pod, sig in pairs:
+                if pod in ledger.place:
+                    ledger.loads[ledger.place[pod]].pods[pod] = ledger.specs[sig]
+        case NamespacesSet():
+            ledger.namespaces.update(event.labels)
+            for name in split(event.gone):
+                ledger.namespaces.pop(name, None)
         case BudgetCovers():
             ledger.covered.setdefault(event.budget, set()).update(unpack(event.ids).tolist())
         case BudgetGone():
@@ -180,6 +191,12 @@ def _check_room(
         rule = "no-over-commit" if full_for(spec, where, load) else "hard-constraints"
         ledger.blame(rule, step.position, f"pod {pod} on node {node} ({where.name}): {reason}")
         return
+    around = ledger.around(spec)
+    if around is not None:
+        reason = around.obstacle(where)
+        if reason is not None:
+            text = f"pod {pod} on node {node} ({where.name}): {reason}"
+            ledger.blame("rules-between-pods", step.position, text)
     _check_on_the_way(ledger, step, pod, spec, node)
     nominees = [
         one

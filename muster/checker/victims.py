@@ -89,7 +89,10 @@ def _check_minimal(
         ledger.blame("victims-suffice", step.position, f"pod {pod} on node {node}: {reason}")
     for victim in victims:
         fewer = leaving | (set(victims) - {victim})
-        if surely_fits(spec, where, _crowd(ledger, pod, spec, node, fewer)):
+        crowd = _crowd(ledger, pod, spec, node, fewer)
+        around = ledger.around(spec, node, crowd)
+        obstacle = around.obstacle(where) if around is not None else None
+        if obstacle is None and surely_fits(spec, where, crowd):
             ledger.blame(
                 "victims-needed", step.position, f"pod {pod} fits node {node} with {victim} kept"
             )

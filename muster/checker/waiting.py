@@ -9,6 +9,7 @@ import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
+from muster.checker.between import ONE_SHARD, Around, Neighbours, Pairs
 from muster.checker.facts import Facts
 from muster.checker.fits import Load, static_obstacle, surely_fits
 from muster.checker.history import ClusterHistory, PodTruth
@@ -25,7 +26,7 @@ from shared.events.queueing import (
     Woken,
 )
 from shared.model.columns import unpack
-from shared.model.objects import Node
+from shared.model.objects import Node, PodSpec
 
 MESSAGE = re.compile(r"^(0/\d+ nodes are available: .+\.|no nodes available to schedule pods)")
 
@@ -87,11 +88,15 @@ class Cluster:
 
     nodes: list[Node]
     loads: dict[str, Load]
+    namespaces: dict[str, Pairs] = field(default_factory=dict)
+    is_ruled: bool = False
+    is_divided: bool = False  # among several shards, none of which knows all pods
 
     def room_for(self, pod: PodTruth) -> str | None:
         """The name of a node that could take the pod, or None."""
+        around = self._around(pod.spec, self.loads)
         for node in self.nodes:
-            if surely_fits(pod.spec, node, self.loads[node.name]):
+            if _takes(pod.spec, node, self.loads[node.name], around):
                 return node.name
         return None
 
@@ -100,21 +105,39 @@ class Cluster:
         for node in self.nodes:
             load = self.loads[node.name]
             lower = {one for one, spec in load.pods.items() if spec.priority < pod.spec.priority}
-            if lower and surely_fits(pod.spec, node, load.without(lower)):
+            if not lower:
+                continue
+            rest = load.without(lower)
+            around = self._around(pod.spec, self.loads | {node.name: rest})
+            if _takes(pod.spec, node, rest, around):
                 return node.name
         return None
 
     def copies(self, pod: PodTruth) -> int:
         """How many pods like this one would fit at once."""
         count = 0
+        loads = dict(self.loads)
         for node in self.nodes:
             if static_obstacle(pod.spec, node) is not None:
                 continue
-            load = self.loads[node.name].without(())
-            while surely_fits(pod.spec, node, load):
+            load = loads[node.name] = self.loads[node.name].without(())
+            while _takes(pod.spec, node, load, self._around(pod.spec, loads)):
                 count += 1
                 load.add(-count, pod.spec, _lowest_devices(pod, node, load))
         return count
+
+    def _around(self, spec: PodSpec, loads: dict[str, Load]) -> Around | None:
+        """What the pod must heed of others; None where nobody has rules, or could keep them."""
+        if not self.is_ruled or self.is_divided:
+            return None
+        standing = ((node, loads[node.name]) for node in self.nodes)
+        return Around(spec, Neighbours(standing, self.namespaces))
+
+
+def _takes(spec: PodSpec, node: Node, load: Load, around: Around | None) -> bool:
+    if around is not None and around.obstacle(node) is not None:
+        return False
+    return surely_fits(spec, node, load)
 
 
 def _lowest_devices(pod: PodTruth, node: Node, load: Load) -> int:
@@ -140,7 +163,9 @@ def cluster_at_end(history: ClusterHistory, facts: Facts, devices: dict[int, int
         if pod.node in loads and not pod.deleted:
             row = facts.id_of.get(uid, -len(loads[pod.node].pods) - 1_000_000)
             loads[pod.node].add(row, pod.spec, devices.get(row, 0))
-    return Cluster(history.nodes, loads)
+    is_ruled = any(pod.spec.has_rules for pod in history.pods.values())
+    is_divided = any(facts.shard_of.values())
+    return Cluster(history.nodes, loads, history.namespaces, is_ruled, is_divided)
 
 
 def check(
@@ -170,6 +195,8 @@ def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> 
         return
     if not MESSAGE.match(message) or not _is_sorted(message):
         yield ("message", f"pod {row} ({pod.name}): {message!r} is not kube-scheduler's form")
+    if ONE_SHARD in message and pod.spec.has_hard_rules:
+        return  # several shards refuse it, wherever there is room
     room = cluster.room_for(pod)
     if room is not None:
         yield ("no-pod-lost", f"pod {row} ({pod.name}): fits {room}, yet waits: {message}")
@@ -206,6 +233,8 @@ def _check_member(
         yield ("no-pod-lost", f"gang member {row} ({pod.name}): waits unexplained, last {last}")
     needed = group.min_count - sum(1 for p in members if p.node)
     specs = {p.spec for p in free if not p.node}
+    if cluster.is_divided and any(spec.has_hard_rules for spec in specs):
+        return
     if gang in committed:
         room = cluster.room_for(pod)
         if room is not None:

@@ -15,16 +15,15 @@ from shared.adapters.sim_cluster_history import write_history
 from shared.adapters.sim_cluster_server import SimClusterServer
 from shared.adapters.worlds.settings import Choice, load_world
 from shared.model.answers import Answer
-from shared.ports.cluster import KINDS, BindRequest, Cluster, PastBind, PodRead, PodRef, Watched
+from shared.ports.cluster import BindRequest, Cluster, PastBind, PodRead, PodRef, Watched
 
 
 class PlaysWhenWatched:
     """A cluster whose world begins with the first watch: nothing arrives before somebody looks."""
 
-    kinds = KINDS
-
     def __init__(self, cluster: SimCluster) -> None:
         """The world stands still."""
+        self.kinds = cluster.kinds
         self._cluster: Cluster = cluster
         self._start = cluster.start
         self._is_playing = False

@@ -15,7 +15,6 @@ from typing import Any
 from muster.checker.history import Post
 from shared.model.answers import Answer
 from shared.ports.cluster import (
-    KINDS,
     BindRequest,
     Cluster,
     Gone,
@@ -126,10 +125,9 @@ Answered = asyncio.Future[Any]
 class SimNetwork:
     """One process's connection: a Cluster."""
 
-    kinds = KINDS
-
     def __init__(self, wire: Wire, sender: str, epoch: int) -> None:
         self.wire, self.sender, self.epoch = wire, sender, epoch
+        self.kinds = wire.cluster.kinds
         self._loop = asyncio.get_running_loop()
         self._rtt_s = wire.rng.choice((0.001, 0.004, 0.01, 0.03))
         self.open: dict[tuple[str, int], tuple[BindRequest, Post]] = {}

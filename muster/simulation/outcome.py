@@ -3,8 +3,10 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 
+from muster.checker.between import named
 from muster.checker.history import ClusterHistory, PodTruth, Post
 from shared.adapters.sim_cluster import SimCluster
+from shared.model.cluster_objects import Namespace
 from shared.model.columns import split
 from shared.model.world import Arrival
 
@@ -25,8 +27,13 @@ def history_of(
 ) -> ClusterHistory:
     """The cluster's history in the checker's words."""
     history = ClusterHistory(nodes=list(cluster.nodes.values()), posts=list(posts))
-    for arrival in (*cluster.world.arrivals, *extra):
-        _created(history, arrival)
+    arrivals = (*cluster.world.arrivals, *extra)
+    is_ruled = any(arrival.pods.spec.has_rules for arrival in arrivals)
+    for arrival in arrivals:
+        _created(history, arrival, is_ruled)
+    for one in cluster.world.objects:
+        if isinstance(one, Namespace):
+            history.namespaces[one.name] = one.labels
     for change in cluster.history:
         pod = history.pods.get(change.uid)
         if pod is None:
@@ -53,9 +60,13 @@ def history_of(
     return history
 
 
-def _created(history: ClusterHistory, arrival: Arrival) -> None:
+def _created(history: ClusterHistory, arrival: Arrival, is_ruled: bool) -> None:
+    """`is_ruled`: rules between pods may ask who a pod is; without them equal specs are equal."""
     pods = arrival.pods
     for uid, name in zip(split(pods.uids), split(pods.names), strict=True):
+        spec = pods.spec
+        if is_ruled:
+            spec = named(spec, pods.namespace, pods.labels, pods.terminating)
         history.pods[uid] = PodTruth(
-            uid, pods.namespace, name, pods.spec, gang=pods.gang, gated=pods.gated
+            uid, pods.namespace, name, spec, gang=pods.gang, gated=pods.gated
         )

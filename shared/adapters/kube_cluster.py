@@ -35,7 +35,15 @@ from shared.adapters.kube_resources import (
 from shared.adapters.kube_watch import SILENT_S, ResourceWatch, Source
 from shared.adapters.kube_writes import KubeWrites
 from shared.model.answers import Answer
-from shared.ports.cluster import KINDS, OBJECTS, BindRequest, PastBind, PodRead, PodRef, Watched
+from shared.ports.cluster import (
+    ALL_KINDS,
+    OBJECTS,
+    BindRequest,
+    PastBind,
+    PodRead,
+    PodRef,
+    Watched,
+)
 
 KUBE_SYSTEM = "/api/v1/namespaces/kube-system"
 QUIET_S = (8, 12)
@@ -57,7 +65,7 @@ class _Collection(msgspec.Struct):
 class KubeCluster:
     """Implements the port `Cluster`."""
 
-    kinds = (*KINDS[:-1], OBJECTS, KINDS[-1])
+    kinds = ALL_KINDS
 
     def __init__(
         self, client: KubeClient, schedulers: Sequence[str] = (), silent_s: float = SILENT_S

@@ -25,6 +25,7 @@ class _Column(msgspec.Struct, gc=False):
     namespace: str
     labels: KnownLabels
     gang: str
+    terminating: bool
     uids: list[str] = []
     names: list[str] = []
     revisions: list[int] = []
@@ -48,7 +49,7 @@ class Pods:
         self._inside: dict[str, bool] = {}
         self._gone: list[str] = []
         self._events: list[Event] = []
-        self._told: dict[str, tuple[int, int, str]] = {}
+        self._told: dict[str, tuple[int, int, str, bool]] = {}
 
     def forget(self) -> None:
         """Tell everything anew: what was gathered or told may never have arrived."""
@@ -68,9 +69,9 @@ class Pods:
             self.gone(pod)
             return
         labels = self._templates.labels(meta.labels)
-        known = self._templates.of(spec)
+        known = self._templates.of(spec, labels)
         if node:
-            told = (known.number, labels.number, node)
+            told = (known.number, labels.number, node, bool(meta.deletionTimestamp))
             if self._told.get(meta.uid) == told:
                 return
             self._told[meta.uid] = told
@@ -98,10 +99,11 @@ class Pods:
         if meta.uid in self._inside:
             self._flush()
         gang = self._groups.gang_of(meta.namespace, ref) if ref is not None else ""
-        key = (known.number, labels.number, meta.namespace, gang, bool(node))
+        terminating = bool(meta.deletionTimestamp)
+        key = (known.number, labels.number, meta.namespace, gang, bool(node), terminating)
         column = self._columns.get(key)
         if column is None:
-            column = _Column(known, meta.namespace, labels, gang, [], [], [], [])
+            column = _Column(known, meta.namespace, labels, gang, terminating, [], [], [], [])
             self._columns[key] = column
         self._inside[meta.uid] = True
         column.uids.append(meta.uid)
@@ -147,6 +149,7 @@ class Pods:
                     nodes=join(column.nodes),
                     gang=column.gang,
                     gated=template.gated,
+                    terminating=column.terminating,
                 )
             )
         if self._gone:

@@ -1,8 +1,10 @@
 """Pod specs of a live API to what the scheduler sees of them, each distinct spec only once.
 
 The rules are those of manifests (shared/adapters/worlds). Controllers make thousands of equal pods,
-so a spec is looked up by its bytes. A pod that runs already counts with its requests and host ports
-even where its other rules are not supported: only pods that wait for us are refused for them.
+so a spec is looked up by its bytes, and by its labels where its rules name keys of them (older API
+servers do not make those part of the selectors). A pod that runs already counts with its requests,
+host ports and what it wants of other pods even where its other rules are not supported: only pods
+that wait for us are refused for them.
 """
 
 from collections.abc import Mapping
@@ -27,6 +29,8 @@ NO_CLASSES: Mapping[str, PriorityClass] = {}
 # Admission has resolved priorityClassName: the number beside it counts.
 NO_CLASS = PriorityClass(0)
 AMOUNTS = ("containers", "initContainers", "overhead", "resources", "hostNetwork")
+BETWEEN = ("podAffinity", "podAntiAffinity")
+LABEL_KEYS = b'atchLabelKeys"'  # matchLabelKeys, mismatchLabelKeys
 GROUP = "schedulingGroup"
 IDENTITY = ("priority", "preemptionPolicy", "schedulerName")
 
@@ -35,7 +39,7 @@ Labels = tuple[tuple[str, str], ...]
 
 class Known(msgspec.Struct, frozen=True, gc=False):
     """A distinct spec. `refused` = (field, rule) that keeps us from scheduling such pods; the
-    template then holds amounts only.
+    template then holds what such a pod takes, and wants of others, while it runs.
     """
 
     number: int
@@ -55,21 +59,22 @@ class Templates:
 
     def __init__(self) -> None:
         """None."""
-        self._specs: dict[bytes, Known] = {}
+        self._specs: dict[tuple[bytes, Labels], Known] = {}
         self._labels: dict[bytes, KnownLabels] = {}
         self._numbers = 0
         self._encode = msgspec.json.Encoder().encode
         self._decode_labels = msgspec.json.Decoder(dict[str, str]).decode
 
-    def of(self, spec: RawPodSpec) -> Known:
+    def of(self, spec: RawPodSpec, labels: KnownLabels) -> Known:
         """What this spec comes to; takes the node's name out of it."""
         spec.nodeName = None
         key = self._encode(spec)
-        found = self._specs.get(key)
+        own = labels.labels if LABEL_KEYS in key else ()
+        found = self._specs.get((key, own))
         if found is None:
             if len(self._specs) >= SPECS_MAX:
                 self._specs.clear()
-            found = self._specs[key] = self._read(key)
+            found = self._specs[key, own] = self._read(key, dict(own))
         return found
 
     def labels(self, raw: msgspec.Raw) -> KnownLabels:
@@ -85,25 +90,29 @@ class Templates:
             self._labels[key] = found
         return found
 
-    def _read(self, key: bytes) -> Known:
+    def _read(self, key: bytes, labels: dict[str, str]) -> Known:
         values = msgspec.json.decode(key)
         self._numbers += 1
         try:
-            return Known(self._numbers, _template(values))
+            return Known(self._numbers, _template(values, labels))
         except WorldError as error:
             refused = (error.rejection.field, error.rejection.rule)
-        try:
-            return Known(self._numbers, _template(_amounts_only(values)), refused)
-        except WorldError:
-            nothing = PodSpec(scheduler=values.get("schedulerName") or "default-scheduler")
-            return Known(self._numbers, Template(spec=nothing), refused)
+        amounts = _amounts_only(values)
+        for less in (amounts | _between_only(values), amounts):
+            try:
+                return Known(self._numbers, _template(less, labels), refused)
+            except WorldError:
+                continue
+        nothing = PodSpec(scheduler=values.get("schedulerName") or "default-scheduler")
+        return Known(self._numbers, Template(spec=nothing), refused)
 
 
-def _template(values: dict[str, Any]) -> Template:
+def _template(values: dict[str, Any], labels: dict[str, str]) -> Template:
     group = values.get(GROUP)
     rest = {name: value for name, value in values.items() if name != GROUP}
     spec = Fields("", "spec", values)
-    found = template_of(Fields("", "metadata", {}), Fields("", "spec", rest), NO_CLASSES, NO_CLASS)
+    metadata = Fields("", "metadata", {"labels": labels})
+    found = template_of(metadata, Fields("", "spec", rest), NO_CLASSES, NO_CLASS)
     if group is None:
         return found
     # Since 1.36 a pod names its group alone, and no workload.
@@ -118,6 +127,14 @@ def _amounts_only(values: dict[str, Any]) -> dict[str, Any]:
         for container in found.get(group) or ():
             (container.get("resources") or {}).pop("claims", None)
     return found
+
+
+def _between_only(values: dict[str, Any]) -> dict[str, Any]:
+    """What others must heed, or like, while the pod runs: its terms about pods."""
+    affinity = values.get("affinity")
+    if not isinstance(affinity, dict):
+        return {}
+    return {"affinity": {key: affinity[key] for key in BETWEEN if key in affinity}}
 
 
 def raw_json(raw: msgspec.Raw) -> Any:

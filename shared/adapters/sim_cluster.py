@@ -22,6 +22,7 @@ from shared.events.observed import (
     GangsSeen,
     NodesDeletedSeen,
     NodesSeen,
+    ObjectsSeen,
     PodsBoundSeen,
     PodsDeletedSeen,
     PodsSeen,
@@ -30,7 +31,16 @@ from shared.model.answers import Answer
 from shared.model.columns import join, pack, split
 from shared.model.objects import Budget, Gang, Node
 from shared.model.world import Arrival, World
-from shared.ports.cluster import KINDS, BindRequest, PastBind, PodRead, PodRef, Watched
+from shared.ports.cluster import (
+    ALL_KINDS,
+    KINDS,
+    OBJECTS,
+    BindRequest,
+    PastBind,
+    PodRead,
+    PodRef,
+    Watched,
+)
 
 UNASSIGNED = "-"
 DONE = Answer.DONE  # Python 3.11 looks members of an enum up slowly
@@ -60,6 +70,7 @@ class SimCluster:
         """Nodes, budgets and gangs exist from revision 1 on; pods come with `start`."""
         self.config = config or SimConfig()
         self.world = world
+        self.kinds = ALL_KINDS if world.objects else KINDS
         self.revision = 0
         self.history: list[Happened] = []
         self.pods: dict[str, SimPod] = {}
@@ -233,8 +244,6 @@ class SimCluster:
 
     # ----------------------------------------------------------------------------- the port
 
-    kinds = KINDS
-
     async def identity(self) -> str:
         """The world's name unless configured."""
         await self._travel()
@@ -250,6 +259,8 @@ class SimCluster:
             events.append(BudgetsSeen(tuple(self.budgets.values())))
         elif kind == "gangs" and self.gangs:
             events.append(GangsSeen(tuple(self.gangs.values())))
+        elif kind == OBJECTS and self.world.objects:
+            events.append(ObjectsSeen(self.world.objects))
         elif kind == "pods":
             events.extend(self._columns(self.pods.values()))
         return Watched(self.revision, tuple(events))

@@ -12,7 +12,7 @@ import msgspec
 from shared.adapters import sim_cluster_wire as wire
 from shared.adapters.sim_cluster_server import UNIX, split_address
 from shared.model.answers import Answer
-from shared.ports.cluster import KINDS, BindRequest, Gone, PastBind, PodRead, PodRef, Watched
+from shared.ports.cluster import ALL_KINDS, BindRequest, Gone, PastBind, PodRead, PodRef, Watched
 
 CONNECT_TIMEOUT_S = 5.0
 
@@ -37,7 +37,7 @@ async def _connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWr
 class SimClusterClient:
     """One connection for requests, and one for each watch."""
 
-    kinds = KINDS
+    kinds = ALL_KINDS  # a world may have other objects; without any the list is empty
 
     def __init__(self, address: str, timeout_s: float = 30.0) -> None:
         """Connects with the first call."""

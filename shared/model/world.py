@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from shared.events.observed import PodsSeen
+from shared.model.cluster_objects import ClusterObject
 from shared.model.objects import Budget, Gang, Node
 
 
@@ -32,4 +33,5 @@ class World(Struct, frozen=True, kw_only=True):
     arrivals: tuple[Arrival, ...]
     budgets: tuple[Budget, ...] = ()
     gangs: tuple[Gang, ...] = ()
+    objects: tuple[ClusterObject, ...] = ()
     rejected: tuple[Rejection, ...] = ()

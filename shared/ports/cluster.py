@@ -16,6 +16,8 @@ from shared.model.answers import Answer
 KINDS: tuple[str, ...] = ("nodes", "budgets", "gangs", "pods")
 OBJECTS = "objects"
 """All that pods belong to and ask for besides (shared/model/cluster_objects.py), as one kind."""
+ALL_KINDS = (*KINDS[:-1], OBJECTS, KINDS[-1])
+"""In the order in which they are listed: pods last."""
 
 
 class BindRequest(Struct, frozen=True, gc=False):

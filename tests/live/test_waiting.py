@@ -20,9 +20,8 @@ SOON = ("--set", "queueing.confirm_ms=2000", "--set", "binding.fresh_ms=1000")
 REF = {"name": "team", "podGroup": "all"}
 NO_GROUP = 'pod group "all" doesn\'t exist for a workload "team"'
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
-TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "test"}}}
-LONELY = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}
-REFUSED = "spec.affinity.podAntiAffinity: affinity between pods is not supported"
+CLAIM = [{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}]
+REFUSED = "spec.volumes[0].persistentVolumeClaim: volume claims are not supported"
 FULL = "0/2 nodes are available: 2 Insufficient cpu."
 
 
@@ -78,7 +77,7 @@ def workload(min_count: int) -> dict[str, Any]:
 
 def test_members_say_what_their_gang_waits_for(servers: KubeServers, muster: Running, case: Case):
     api = servers.api
-    api.create(PODS, pod("lonely", affinity=LONELY)).ok()
+    api.create(PODS, pod("lonely", volumes=CLAIM)).ok()
     names = [f"member-{number}" for number in range(5)]
     for name in names[:2]:
         api.create(PODS, pod(name, cpu="900m", workloadRef=REF)).ok()

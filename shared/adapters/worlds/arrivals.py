@@ -24,6 +24,7 @@ class Pod(Struct, frozen=True, kw_only=True):
     namespace: str = "default"
     gang: str = ""
     gated: bool = False
+    terminating: bool = False
     node: str = ""
     uid: str = ""
     at_ms: int = 0
@@ -56,6 +57,7 @@ def _alike(one: Pod, other: Pod) -> bool:
         and one.lifetime_ms == other.lifetime_ms
         and one.gang == other.gang
         and one.gated == other.gated
+        and one.terminating == other.terminating
         and one.namespace == other.namespace
         and one.labels == other.labels
         and bool(one.node) == bool(other.node)
@@ -76,6 +78,7 @@ def _arrival(run: list[Pod]) -> Arrival:
         gang=first.gang,
         ordered_ms=first.at_ms,
         gated=first.gated,
+        terminating=first.terminating,
     )
     return Arrival(at_ms=first.at_ms, pods=seen, lifetime_ms=first.lifetime_ms)
 

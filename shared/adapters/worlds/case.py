@@ -63,7 +63,7 @@ def case_of(what: str, value: object) -> Case:
     seen: set[tuple[str, str, str]] = set()
     objects = list(_objects(document, "objects", seen))
     classes = (one for one in objects if one.kind == "PriorityClass")
-    expansion = expansion_of(classes, between_pods=True)
+    expansion = expansion_of(classes)
     nodes = tuple(node_of(one.metadata, one.document) for one in objects if one.kind == "Node")
     asked = []
     for one in _objects(document, "pods", seen):
@@ -150,6 +150,6 @@ def _pod(one: Object, expansion: Expansion) -> Pod:
         pod.spec,
         namespace=pod.namespace,
         labels=pod.labels,
-        terminating=one.metadata.has("deletionTimestamp"),
+        terminating=pod.terminating,
     )
     return msgspec.structs.replace(pod, spec=spec)

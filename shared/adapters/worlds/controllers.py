@@ -6,6 +6,8 @@ once, named after the owner with a number. A pod that is evicted is not made aga
 
 from collections.abc import Iterator, Mapping
 
+from msgspec import structs
+
 from shared.adapters.worlds.arrivals import Pod
 from shared.adapters.worlds.cluster_objects import COUNT_MAX
 from shared.adapters.worlds.fields import Fields
@@ -49,16 +51,9 @@ METADATA_FIELDS = {
 class Expansion:
     """Makes pods of objects; holds what a cluster would look up."""
 
-    def __init__(
-        self,
-        classes: Mapping[str, PriorityClass],
-        default: PriorityClass,
-        between_pods: bool = False,
-    ) -> None:
-        """`default` is the priority of pods that name no class; `between_pods`: rules between pods
-        are kept.
-        """
-        self._classes, self._default, self._between_pods = classes, default, between_pods
+    def __init__(self, classes: Mapping[str, PriorityClass], default: PriorityClass) -> None:
+        """`default` is the priority of pods that name no class."""
+        self._classes, self._default = classes, default
 
     def pods(self, document: Fields, metadata: Fields, namespace: str) -> Iterator[Pod]:
         """The object's pods, in order."""
@@ -70,8 +65,9 @@ class Expansion:
         lifetime_ms = duration_ms(annotations, RUNS_FOR, 0)
         if kind == "Pod":
             template = self._template(metadata, spec)
-            uid = metadata.text("uid")
-            yield _pod(template, name, namespace, at_ms, lifetime_ms, uid)
+            one = _pod(template, name, namespace, at_ms, lifetime_ms, metadata.text("uid"))
+            leaves = metadata.has("deletionTimestamp")
+            yield structs.replace(one, terminating=leaves) if leaves else one
             return
         spec.only(SPEC_FIELDS[kind])
         if spec.has("volumeClaimTemplates"):
@@ -87,7 +83,7 @@ class Expansion:
             yield _pod(template, f"{name}-{number}", namespace, at_ms, lifetime_ms)
 
     def _template(self, metadata: Fields, spec: Fields) -> Template:
-        return template_of(metadata, spec, self._classes, self._default, self._between_pods)
+        return template_of(metadata, spec, self._classes, self._default)
 
 
 def _count(kind: str, spec: Fields) -> int:

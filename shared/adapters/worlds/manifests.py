@@ -24,6 +24,7 @@ from shared.adapters.worlds.controllers import METADATA_FIELDS, POD_KINDS, Expan
 from shared.adapters.worlds.documents import manifest_files, read_objects
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.pod_templates import PriorityClass
+from shared.model.cluster_objects import Namespace
 from shared.model.objects import Budget, Gang
 from shared.model.world import Rejection, World
 
@@ -39,6 +40,7 @@ API_VERSIONS = {
     "Workload": "scheduling.k8s.io/v1alpha1",
     "Namespace": "v1",
 }
+NAME_LABEL = "kubernetes.io/metadata.name"
 CLUSTER_KINDS = ("Node", "PriorityClass", "Namespace")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
@@ -109,10 +111,19 @@ def manifests_world(paths: Sequence[Path]) -> World:
         arrivals=arrivals_of(pods),
         budgets=_budgets(reading, pods),
         gangs=_gangs(pods, groups),
+        objects=tuple(namespace_of(found) for found in reading.of("Namespace")),
         rejected=tuple(reading.rejected),
     )
     check_gangs(world, lambda gang: _place_of(gang, reading))
     return world
+
+
+def namespace_of(found: Object) -> Namespace:
+    """With the label that an API server gives every namespace."""
+    found.document.only(("apiVersion", "kind", "metadata", "spec", "status"))
+    labels = {NAME_LABEL: found.name} | found.metadata.mapping("labels")
+    uid = found.metadata.text("uid") or f"namespace.{found.name}"
+    return Namespace(uid=uid, name=found.name, labels=tuple(sorted(labels.items())))
 
 
 def _place_of(gang: Gang, reading: _Reading) -> tuple[str, str]:
@@ -134,7 +145,7 @@ def _groups(reading: _Reading) -> dict[str, Group]:
     return found
 
 
-def expansion_of(classes_given: Iterable[Object], between_pods: bool = False) -> Expansion:
+def expansion_of(classes_given: Iterable[Object]) -> Expansion:
     """What makes pods, with these PriorityClasses at hand."""
     classes: dict[str, PriorityClass] = {}
     default, default_name = PriorityClass(0), ""
@@ -144,7 +155,7 @@ def expansion_of(classes_given: Iterable[Object], between_pods: bool = False) ->
             raise found.document.error("globalDefault", f"{default_name} is the default already")
         if is_default:
             default, default_name = classes[found.name], found.name
-    return Expansion(classes, default, between_pods)
+    return Expansion(classes, default)
 
 
 def _pods(reading: _Reading, groups: dict[str, Group], nodes: frozenset[str]) -> list[Pod]:

@@ -6,7 +6,7 @@ node) are passed over. Rules that would be broken if they were passed over are r
 
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from shared.adapters.worlds import affinity, pod_rules, quantities
 from shared.adapters.worlds.errors import WorldError
@@ -22,7 +22,7 @@ SECONDS_MAX = 1 << 31
 USED = {
     *("containers", "initContainers", "overhead", "resources", "nodeSelector", "affinity"),
     *("tolerations", "schedulingGates", "priorityClassName", "priority", "preemptionPolicy"),
-    *("nodeName", "schedulerName", "hostNetwork", "workloadRef"),
+    *("nodeName", "schedulerName", "hostNetwork", "workloadRef", "topologySpreadConstraints"),
 }
 PASSED_OVER = {
     *("activeDeadlineSeconds", "automountServiceAccountToken", "dnsConfig", "dnsPolicy"),
@@ -30,7 +30,7 @@ PASSED_OVER = {
     *("hostUsers", "hostname", "hostnameOverride", "imagePullSecrets", "os", "readinessGates"),
     *("restartPolicy", "runtimeClassName", "securityContext", "serviceAccount"),
     *("serviceAccountName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain"),
-    *("terminationGracePeriodSeconds", "volumes", "topologySpreadConstraints"),
+    *("terminationGracePeriodSeconds", "volumes"),
 }
 CONTAINER_FIELDS = {
     *("name", "resources", "ports", "restartPolicy"),
@@ -75,22 +75,18 @@ BUILT_IN_CLASSES = {
 
 
 def template_of(
-    metadata: Fields,
-    spec: Fields,
-    classes: Mapping[str, PriorityClass],
-    default: PriorityClass,
-    between_pods: bool = False,
+    metadata: Fields, spec: Fields, classes: Mapping[str, PriorityClass], default: PriorityClass
 ) -> Template:
-    """Read a pod's metadata.labels and spec; rules between pods only where they can be kept."""
+    """Read a pod's metadata.labels and spec."""
     spec.only(USED | PASSED_OVER)
-    if not between_pods:
-        _refuse_between_pods(spec)
     _refuse_unsupported(spec)
     _check_containers(spec)
     amounts = effective(spec)
     gpu = take_gpu(spec, amounts.real)
     required, preferred = affinity.node_affinity(spec)
     chosen = _priority(spec, classes, default)
+    labels = metadata.mapping("labels")
+    near, away, rather = pod_rules.affinity_of(spec, labels)
     pod_spec = PodSpec(
         priority=chosen.value,
         requests=tuple(sorted((name, n) for name, n in amounts.real.items() if n)),
@@ -105,10 +101,11 @@ def template_of(
         gpu=gpu,
         never_preempts=chosen.never_preempts,
         scheduler=spec.text("schedulerName") or "default-scheduler",
+        spread=pod_rules.spread_of(spec, labels),
+        pod_affinity=near,
+        pod_anti_affinity=away,
+        pods_preferred=rather,
     )
-    labels = metadata.mapping("labels")
-    if between_pods:
-        pod_spec = _with_rules(pod_spec, spec, labels)
     return Template(
         spec=pod_spec,
         labels=tuple(sorted(labels.items())),
@@ -121,27 +118,6 @@ def template_of(
 def _asked(amounts: Effective) -> tuple[int, int] | None:
     pairs = [(one[CPU], one[MEMORY]) for one in (amounts.asked, amounts.nonzero)]
     return None if pairs[0] == pairs[1] else pairs[0]
-
-
-def _with_rules(pod_spec: PodSpec, spec: Fields, labels: Mapping[str, str]) -> PodSpec:
-    required, anti, preferred = pod_rules.affinity_of(spec, labels)
-    return structs.replace(
-        pod_spec,
-        spread=pod_rules.spread_of(spec, labels),
-        pod_affinity=required,
-        pod_anti_affinity=anti,
-        pods_preferred=preferred,
-    )
-
-
-def _refuse_between_pods(spec: Fields) -> None:
-    for key in ("podAffinity", "podAntiAffinity"):
-        rules = spec.child("affinity").child(key)
-        if rules.values:
-            raise rules.error("", "affinity between pods is not supported")
-    for rule in spec.children("topologySpreadConstraints"):
-        if rule.text("whenUnsatisfiable", "DoNotSchedule") != "ScheduleAnyway":
-            raise rule.error("whenUnsatisfiable", "only ScheduleAnyway can be passed over")
 
 
 def _refuse_unsupported(spec: Fields) -> None:

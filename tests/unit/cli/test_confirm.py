@@ -1,12 +1,14 @@
 """The brute-force check of a run's end: right waits pass, each kind of wrong one is seen."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from muster.checker.between import named
 from muster.checker.fits import Load
 from muster.confirm import GATED, Final, Waiting, confirm
-from shared.model.objects import Gang, GpuRequest, Node, PodSpec, Taint
+from shared.model.objects import Gang, GpuRequest, Node, PodSpec, PodTerm, Requirement, Taint
 
 FULL = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
 
@@ -87,6 +89,31 @@ def test_gated_pods_need_no_message():
     verdict = confirm(final(waiting("", gated=True), loads={}))
     assert verdict.problems == []
     assert verdict.reasons == {GATED: 1}
+
+
+def away(**more):
+    """A pod that keeps away from its like."""
+    term = PodTerm("host", (Requirement("app", "In", ("x",)),))
+    return named(spec(100, pod_anti_affinity=(term,), **more), "default", (("app", "x"),))
+
+
+def test_rules_between_pods_count_in_what_fits():
+    nodes = [node("a", labels={"host": "a"}), node("b", labels={"host": "b"})]
+    full = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules."
+    waits = [waiting(full, pod=away())]
+    both = {"a": Load({1: away()}), "b": Load({2: away()})}
+    assert confirm(final(*waits, nodes=nodes, loads=both)).problems == []
+    (problem,) = confirm(final(*waits, nodes=nodes, loads={"a": Load({1: away()})})).problems
+    assert "fits on node b" in problem
+
+
+def test_several_shards_place_nobody_with_hard_rules():
+    text = "0/1 nodes are available: 1 node(s) of several placement partitions (so)."
+    found = [
+        confirm(replace(final(wait, nodes=[node("a")], loads={}), is_divided=True)).problems
+        for wait in (waiting(text, pod=away()), waiting(FULL, pod=away()), waiting(text))
+    ]
+    assert [bool(problems) for problems in found] == [False, True, True]
 
 
 GANG = Gang(key="g", min_count=2)

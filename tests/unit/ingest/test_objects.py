@@ -20,7 +20,6 @@ from shared.events.observed import (
 )
 from shared.model.cluster_objects import ClusterObject, Namespace, StorageClass
 from shared.model.world import World
-from shared.ports.cluster import KINDS, OBJECTS, Watched
 from tests.unit.ingest.test_shell import Owner
 from tests.unit.ingest.world import ingest, listed, names
 
@@ -136,23 +135,13 @@ def test_what_people_read(event: Event, line: str):
     assert describe(event, View(Names())) == line
 
 
-class WithObjects(SimCluster):
-    """A simulated cluster that has other objects too."""
-
-    kinds = (*KINDS[:-1], OBJECTS, KINDS[-1])
-
-    def __init__(self, *objects: ClusterObject) -> None:
-        super().__init__(World(name="w", nodes=(), arrivals=()))
-        self.objects = objects
-
-    async def list_all(self, kind: str) -> Watched:
-        if kind != OBJECTS:
-            return await super().list_all(kind)
-        return Watched(self.revision, (seen(*self.objects),))
+def with_objects(*objects: ClusterObject) -> SimCluster:
+    """A simulated cluster that has other objects, too."""
+    return SimCluster(World(name="w", nodes=(), arrivals=(), objects=objects))
 
 
 async def test_the_first_owner_lists_them_before_the_pods():
-    cluster = WithObjects(FAST)
+    cluster = with_objects(FAST)
     cluster.start()
     owner, shell = Owner(IngestCore(1)), IngestShell(cluster)
     cluster.revision = 7
@@ -172,7 +161,7 @@ async def test_the_first_owner_lists_them_before_the_pods():
 
 
 async def test_a_journal_that_is_older_than_they_are_is_made_up_for():
-    cluster = WithObjects(FAST)
+    cluster = with_objects(FAST)
     cluster.start()
     cluster.revision = 7
     owner, shell = Owner(IngestCore(1)), IngestShell(cluster)

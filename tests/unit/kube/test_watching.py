@@ -288,10 +288,20 @@ async def test_bad_objects_are_named_and_stop_nothing(cluster: KubeCluster, api:
     assert holds.spec.request("cpu") == 100
 
 
+CLAIM = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+
+
+async def test_a_running_pod_that_is_being_deleted_is_told_so(watch: Watch, api: FakeApi):
+    api.pod("runs", nodeName="node-0")
+    await watch.until(lambda: "runs" in watch.names())
+    meta = {"deletionTimestamp": "2026-01-02T03:04:05Z"}
+    api.put("pods", "runs", metadata={**api.objects["pods"]["runs"]["metadata"], **meta})
+    await watch.until(lambda: len(watch.of(PodsSeen)) == 2)
+    assert [event.terminating for event in watch.of(PodsSeen)] == [False, True]
+
+
 async def test_a_pod_that_cannot_be_scheduled_at_all_says_so(watch: Watch, api: FakeApi):
-    term = {"topologyKey": "kubernetes.io/hostname"}
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    api.pod("lonely", affinity=affinity)
+    api.pod("lonely", volumes=CLAIM)
     api.pod("other")
     await watch.until(lambda: "other" in watch.names())
 
@@ -305,16 +315,11 @@ async def test_a_pod_that_cannot_be_scheduled_at_all_says_so(watch: Watch, api: 
             await asyncio.sleep(0.01)
     (condition,) = conditions()
     assert condition["message"] == (
-        "spec.affinity.podAntiAffinity: affinity between pods is not supported"
+        "spec.volumes[0].persistentVolumeClaim: volume claims are not supported"
     )
     api.pod("last")
     await watch.until(lambda: "last" in watch.names())
     assert len(watch.of(InputRejected)) == 1, "its own condition must not make it refused again"
-
-
-LONELY = {
-    "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}
-}
 
 
 def patches(api: FakeApi, name: str) -> int:
@@ -330,11 +335,11 @@ async def until(holds: Callable[[], bool]) -> None:
 async def test_it_says_so_again_as_long_as_it_waits(watch: Watch, api: FakeApi, monkeypatch):
     monkeypatch.setattr(kube_refusals, "AGAIN_S", 0.02)
     for name in ("gone", "bound"):
-        api.pod(name, affinity=LONELY)
+        api.pod(name, volumes=CLAIM)
     await watch.until(lambda: len(watch.of(InputRejected)) == 2)
     await until(lambda: min(patches(api, "gone"), patches(api, "bound")) > 3)
     api.delete("pods", "gone")
-    api.pod("bound", affinity=LONELY, nodeName="node-0")
+    api.pod("bound", volumes=CLAIM, nodeName="node-0")
     await watch.until(lambda: "bound" in watch.names())
     await asyncio.sleep(0.1)
     before = patches(api, "gone"), patches(api, "bound")
@@ -343,7 +348,7 @@ async def test_it_says_so_again_as_long_as_it_waits(watch: Watch, api: FakeApi, 
     # Who comes does not wait for those who have said it.
     monkeypatch.setattr(kube_refusals, "AGAIN_S", 100.0)
     for name in ("first", "second"):
-        api.pod(name, affinity=LONELY)
+        api.pod(name, volumes=CLAIM)
     await watch.until(lambda: len(watch.of(InputRejected)) == 4)
     await until(lambda: patches(api, "first") == patches(api, "second") == 1)
     await asyncio.sleep(0.1)
@@ -357,7 +362,7 @@ async def test_what_nobody_heard_is_said_again_soon(watch: Watch, api: FakeApi, 
         return web.json_response({}, status=500)
 
     api.faults.append(("lonely/status", fail))
-    api.pod("lonely", affinity=LONELY)
+    api.pod("lonely", volumes=CLAIM)
     await watch.until(lambda: bool(watch.of(InputRejected)))
     await until(lambda: patches(api, "lonely") == 2)
     await asyncio.sleep(0.1)
@@ -366,12 +371,12 @@ async def test_what_nobody_heard_is_said_again_soon(watch: Watch, api: FakeApi, 
 
 async def test_a_gated_pod_has_said_why_it_waits(watch: Watch, api: FakeApi):
     gates = [{"name": "example.com/wait"}]
-    api.pod("lonely", affinity=LONELY, schedulingGates=gates)
+    api.pod("lonely", volumes=CLAIM, schedulingGates=gates)
     api.pod("other")
     await watch.until(lambda: "other" in watch.names())
     await asyncio.sleep(0.05)
     assert patches(api, "lonely") == 0
-    api.pod("lonely", affinity=LONELY)
+    api.pod("lonely", volumes=CLAIM)
     await until(lambda: patches(api, "lonely") == 1)
     assert len(watch.of(InputRejected)) == 1
 

@@ -7,13 +7,16 @@ import pytest
 import yaml
 
 from shared.adapters.worlds.manifests import manifests_world
+from shared.model.cluster_objects import Namespace
 from shared.model.columns import split
 from shared.model.objects import (
     GpuRequest,
     HostPort,
+    PodTerm,
     PreferredTerm,
     Requirement,
     SelectorTerm,
+    SpreadConstraint,
     Taint,
     Toleration,
 )
@@ -169,6 +172,34 @@ def test_placement_rules_are_read(read):
     assert spec.affinity_preferred == (PreferredTerm(7, zone),)
     assert spec.tolerations == (Toleration("", "Exists"), Toleration("k", "Equal", "v"))
     assert (spec.scheduler, spec.never_preempts) == ("gpu-scheduler", True)
+
+
+def test_rules_between_pods_are_read(read):
+    selector = {"labelSelector": {"matchLabels": {"app": "db"}}}
+    term = {"topologyKey": "zone", **selector, "namespaceSelector": {}}
+    even = {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "ScheduleAnyway", **selector}
+    hard = "requiredDuringSchedulingIgnoredDuringExecution"
+    affinity = {"podAntiAffinity": {hard: [term]}}
+    spec = spec_of(read(pod(affinity=affinity, topologySpreadConstraints=[even])))
+    is_db = (Requirement("app", "In", ("db",)),)
+    assert spec.pod_anti_affinity == (PodTerm("zone", is_db, namespace_selector=()),)
+    assert spec.spread == (SpreadConstraint("zone", 2, hard=False, selector=is_db),)
+    assert (spec.namespace, spec.labels) == ("", ()), "who it is says ingest, if anybody asks"
+
+
+def test_namespaces_are_read_with_the_label_of_their_name(read):
+    labels = {"name": "team", "labels": {"env": "test"}}
+    world = read({"apiVersion": "v1", "kind": "Namespace", "metadata": labels})
+    (team,) = world.objects
+    name = ("kubernetes.io/metadata.name", "team")
+    assert team == Namespace(uid="namespace.team", name="team", labels=(("env", "test"), name))
+
+
+def test_a_pod_that_is_being_deleted_is_known_as_such(read):
+    leaves = pod("leaves")
+    leaves["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
+    first, second = read(leaves, pod("stays")).arrivals
+    assert (first.pods.terminating, second.pods.terminating) == (True, False)
 
 
 def test_host_ports_count_also_from_the_host_network(read):

@@ -80,8 +80,11 @@ REQUESTS = "Pod default/p: spec.containers[0].resources.requests"
         (pod(nodeName="n7"), "spec.nodeName: no Node 'n7' in this world"),
         (pod(schedulingGates=[{}]), "spec.schedulingGates[0].name: is required"),
         (pod(workloadRef={"name": "w"}), "spec.workloadRef.podGroup: is required"),
-        (pod(affinity={"podAntiAffinity": {"x": 1}}), "affinity between pods is not supported"),
-        (pod(topologySpreadConstraints=[{}]), "only ScheduleAnyway can be passed over"),
+        (
+            pod(affinity={"podAntiAffinity": {"x": 1}}),
+            "podAntiAffinity.x: is an unknown field",
+        ),
+        (pod(topologySpreadConstraints=[{}]), "Constraints[0].whenUnsatisfiable: is required"),
         (
             pod(volumes=[{"name": "v", "persistentVolumeClaim": {}}]),
             "spec.volumes[0].persistentVolumeClaim: volume claims are not supported",

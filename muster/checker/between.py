@@ -1,0 +1,132 @@
+"""Rules between pods again: one pod against all that stand somewhere, written to be read.
+
+Follows kube-scheduler's Filter plugins PodTopologySpread and InterPodAffinity; knows no scores.
+Specs say who a pod is (namespace, labels, terminating), in full or as far as anybody asks.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from muster.checker.fits import Load, holds, selects, tolerates
+from shared.model.objects import Node, PodSpec, PodTerm, Selector, SpreadConstraint
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+ONE_SHARD = "of several placement partitions"
+"""In the message of pods with hard rules where no shard knows all pods."""
+
+Pairs = tuple[tuple[str, str], ...]
+Domain = tuple[str, str | None]
+
+
+def named(spec: PodSpec, namespace: str, labels: Pairs, terminating: bool = False) -> PodSpec:
+    """The spec of somebody."""
+    return replace(spec, namespace=namespace, labels=labels, terminating=terminating)
+
+
+class Neighbours:
+    """All nodes and who stands on them; `namespaces` has the labels of those with an object."""
+
+    def __init__(
+        self, loads: Iterable[tuple[Node, Load]], namespaces: Mapping[str, Pairs] | None = None
+    ) -> None:
+        """Nothing is judged yet."""
+        self.namespaces = namespaces or {}
+        self.nodes: list[Node] = []
+        self.pods: list[tuple[PodSpec, Node]] = []
+        for node, load in loads:
+            self.nodes.append(node)
+            self.pods.extend((spec, node) for spec in load.pods.values())
+        self.keeping_away = [(pod, node) for pod, node in self.pods if pod.pod_anti_affinity]
+
+    def means(self, term: PodTerm, owner: PodSpec, pod: PodSpec) -> bool:
+        """Whether a term of the owner is about this pod."""
+        if not _selected(term.selector, pod):
+            return False
+        if pod.namespace in term.namespaces:
+            return True
+        if term.namespace_selector is None:
+            return not term.namespaces and pod.namespace == owner.namespace
+        by_name = ((NAME_LABEL, pod.namespace),)
+        labels = dict(self.namespaces.get(pod.namespace, by_name))
+        return all(holds(need, labels) for need in term.namespace_selector)
+
+
+def _selected(selector: Selector | None, pod: PodSpec) -> bool:
+    return selector is not None and all(holds(need, dict(pod.labels)) for need in selector)
+
+
+class Around:
+    """What a pod must heed, whichever node it looks at."""
+
+    def __init__(self, spec: PodSpec, there: Neighbours) -> None:
+        """`spec` is not on any node."""
+        self.spec = spec
+        self.forbidden = {
+            (term.topology_key, node.labels[term.topology_key])
+            for pod, node in there.keeping_away
+            for term in pod.pod_anti_affinity
+            if term.topology_key in node.labels and there.means(term, pod, spec)
+        }
+        self.unwanted = {
+            (term.topology_key, node.labels[term.topology_key])
+            for term in spec.pod_anti_affinity
+            for pod, node in there.pods
+            if term.topology_key in node.labels and there.means(term, spec, pod)
+        }
+        self.wanted: set[Domain] = set()
+        self.is_first = False  # the pod may be the one that all others will be near to
+        if spec.pod_affinity:
+            self._look_for(there)
+        hard = [one for one in spec.spread if one.hard]
+        self.spread = [(one, self._counted(one, hard, there)) for one in hard]
+
+    def _look_for(self, there: Neighbours) -> None:
+        terms = self.spec.pod_affinity
+        for pod, node in there.pods:
+            if all(there.means(term, self.spec, pod) for term in terms):
+                keys = [term.topology_key for term in terms if term.topology_key in node.labels]
+                self.wanted.update((key, node.labels[key]) for key in keys)
+        own = all(there.means(term, self.spec, self.spec) for term in terms)
+        self.is_first = own and not self.wanted
+
+    def _counted(
+        self, one: SpreadConstraint, hard: list[SpreadConstraint], there: Neighbours
+    ) -> Counter[str]:
+        """Matching pods by domain; domains without any are there with 0."""
+        counts: Counter[str] = Counter()
+        counted = [
+            node.name
+            for node in there.nodes
+            if all(other.topology_key in node.labels for other in hard)
+            and (not one.honor_affinity or selects(self.spec, node))
+            and (not one.honor_taints or tolerates(self.spec, node.taints))
+        ]
+        for node in there.nodes:
+            if node.name in counted:
+                counts[node.labels[one.topology_key]] += 0
+        for pod, node in there.pods:
+            if node.name in counted and pod.namespace == self.spec.namespace:
+                is_meant = not pod.terminating and _selected(one.selector, pod)
+                counts[node.labels[one.topology_key]] += is_meant
+        return counts
+
+    def obstacle(self, node: Node) -> str | None:
+        """The first rule that keeps the pod off the node, or None."""
+        for one, counts in self.spread:
+            if one.topology_key not in node.labels:
+                return f"spread: no {one.topology_key}"
+            least = min(counts.values()) if len(counts) >= one.min_domains else 0
+            here = counts[node.labels[one.topology_key]] + _selected(one.selector, self.spec)
+            if here - least > one.max_skew:
+                return f"spread over {one.topology_key}"
+        for term in self.spec.pod_affinity:
+            domain = (term.topology_key, node.labels.get(term.topology_key))
+            if domain not in self.wanted and not (self.is_first and domain[1] is not None):
+                return f"affinity in {term.topology_key}"
+        for refused, why in ((self.unwanted, "anti-affinity"), (self.forbidden, "kept away")):
+            found = [key for key, value in refused if node.labels.get(key) == value]
+            if found:
+                return f"{why} in {min(found)}"
+        return None

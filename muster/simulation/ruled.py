@@ -1,0 +1,72 @@
+"""A world whose pods have rules about each other: that of a seed, with namespaces, labels and
+rules drawn on top.
+"""
+
+import random
+
+from msgspec.structs import replace
+
+from muster.simulation.worlds import BALLAST, make_world
+from shared.model.cluster_objects import Namespace
+from shared.model.objects import (
+    PodSpec,
+    PodTerm,
+    PreferredPodTerm,
+    Requirement,
+    SpreadConstraint,
+)
+from shared.model.world import Arrival, World
+
+HOST, ZONE = "kubernetes.io/hostname", "zone"
+APPS = ("web", "job", "db")
+TIERS = ("front", "back")
+NAMESPACES = ("default", "blue", "green")
+RULED = 0.3  # of the arrivals
+
+
+def make_ruled_world(seed: int) -> World:
+    """As `make_world`, with the same nodes and pods."""
+    world, rng = make_world(seed), random.Random(f"{seed}/ruled")
+    objects = tuple(
+        Namespace(uid=f"namespace.{name}", name=name, labels=(("colour", name),))
+        for name in NAMESPACES[:2]
+    )
+    arrivals = tuple(_somebody(arrival, rng) for arrival in world.arrivals)
+    return replace(world, name=f"ruled-{seed}", arrivals=arrivals, objects=objects)
+
+
+def _somebody(arrival: Arrival, rng: random.Random) -> Arrival:
+    pods = arrival.pods
+    labels = tuple(sorted({**dict(pods.labels), "tier": rng.choice(TIERS)}.items()))
+    namespace = pods.namespace if pods.gang else rng.choice(NAMESPACES)
+    is_ruled = rng.random() < RULED and not pods.names.startswith(BALLAST)
+    spec = _with_rules(pods.spec, rng) if is_ruled else pods.spec
+    return replace(arrival, pods=replace(pods, spec=spec, labels=labels, namespace=namespace))
+
+
+def _with_rules(spec: PodSpec, rng: random.Random) -> PodSpec:
+    app = Requirement("app", "In", (rng.choice(APPS),))
+    tier = Requirement("tier", rng.choice(("In", "NotIn")), (rng.choice(TIERS),))
+    colour = (Requirement("colour", "In", (rng.choice(NAMESPACES),)),)
+    own = (app, tier)
+    match rng.randrange(7):
+        case 0:
+            return replace(spec, spread=(SpreadConstraint(ZONE, rng.choice((1, 2)), True, own),))
+        case 1:
+            both = (SpreadConstraint(HOST, 2, True, (app,)), SpreadConstraint(ZONE, 1, False, own))
+            return replace(spec, spread=both)
+        case 2:
+            return replace(spec, pod_anti_affinity=(PodTerm(HOST, own),))
+        case 3:
+            away = PodTerm(HOST, own, (), colour)
+            return replace(spec, pod_anti_affinity=(away,))
+        case 4:
+            return replace(spec, pod_affinity=(PodTerm(ZONE, (app,), ("default", "blue")),))
+        case 5:
+            rather = PreferredPodTerm(rng.choice((-50, 30)), PodTerm(ZONE, own, (), ()))
+            return replace(spec, pods_preferred=(rather,))
+        case _:
+            near = PodTerm(ZONE, (app,), (), ())
+            return replace(
+                spec, pod_affinity=(near,), spread=(SpreadConstraint(HOST, 3, True, own),)
+            )

@@ -1,0 +1,42 @@
+"""Rules between pods of a live API, also of pods that we could not schedule ourselves."""
+
+from shared.adapters.kube_cluster import KubeCluster
+from shared.events.observed import PodsSeen
+from shared.model.objects import PodTerm, Requirement, SpreadConstraint
+from tests.unit.kube.fake_api import FakeApi
+
+CLAIM = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}
+AWAY = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}
+IS_DB = Requirement("app", "In", ("db",))
+
+
+async def test_rules_between_pods_are_read(cluster: KubeCluster, api: FakeApi):
+    spread = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    api.pod("away", affinity=AWAY)
+    api.pod("even", topologySpreadConstraints=[spread])
+    # It cannot wait for us, but while it runs others heed what it wants.
+    api.pod("runs", affinity=AWAY, volumes=CLAIM, nodeName="node-0")
+    odd = {"podAntiAffinity": {"odd": 1}}
+    api.pod("odd", affinity=odd, volumes=CLAIM, nodeName="node-0")
+    listed = await cluster.list_all("pods")
+    seen = {event.names: event.spec for event in listed.events if isinstance(event, PodsSeen)}
+    away = (PodTerm("zone", (IS_DB,)),)
+    assert seen["away"].pod_anti_affinity == seen["runs"].pod_anti_affinity == away
+    assert seen["even"].spread == (SpreadConstraint("zone", 1),)
+    assert not seen["odd"].has_rules
+    assert seen["odd"].request("cpu") == 100
+
+
+async def test_keys_of_labels_are_read_with_the_labels(cluster: KubeCluster, api: FakeApi):
+    """Servers before 1.34 leave them to the scheduler."""
+    spread = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    spread |= {"labelSelector": {}, "matchLabelKeys": ["hash"]}
+    for name in "ab":
+        made = api.pod(name, topologySpreadConstraints=[spread])
+        labels = {"metadata": {**made["metadata"], "labels": {"hash": name}}}
+        api.put("pods", name, **labels)
+    listed = await cluster.list_all("pods")
+    seen = {event.names: event.spec for event in listed.events if isinstance(event, PodsSeen)}
+    selectors = {name: spec.spread[0].selector for name, spec in seen.items()}
+    assert selectors == {name: (Requirement("hash", "In", (name,)),) for name in "ab"}
