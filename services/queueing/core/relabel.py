@@ -37,9 +37,9 @@ def relabelled(state: QueueingState, event: PodsRelabelled) -> None:
     _move_leftovers(state, rows, sigs)
     _tell_gangs(state, rows, sigs)
     pods.sig[rows] = sigs
-    for pod, sig in zip(ids.tolist(), sigs.tolist(), strict=True):
-        if pod in state.asks:
-            state.asks[pod].sig = sig
+    asking = np.isin(ids, np.array(list(state.asks), np.int64))
+    for pod, sig in zip(ids[asking].tolist(), sigs[asking].tolist(), strict=True):
+        state.asks[pod].sig = sig
     reindex(state)
 
 
@@ -54,16 +54,18 @@ def _inherit(state: QueueingState, old: Sig, new: Sig) -> None:
 
 def _move_leftovers(state: QueueingState, rows: I64, sigs: I64) -> None:
     pods = state.pods
-    for row, new in zip(rows.tolist(), sigs.tolist(), strict=True):
-        if pods.state[row] == Pod.LEFT:
-            attempt = int(pods.attempt[row])
-            left = state.sigs[int(pods.sig[row])].left[attempt]
-            state.sigs[new].left.setdefault(attempt, Left(left.tried, left.rounds))
+    over = pods.state[rows] == int(Pod.LEFT)
+    for row, new in zip(rows[over].tolist(), sigs[over].tolist(), strict=True):
+        attempt = int(pods.attempt[row])
+        left = state.sigs[int(pods.sig[row])].left[attempt]
+        state.sigs[new].left.setdefault(attempt, Left(left.tried, left.rounds))
 
 
 def _tell_gangs(state: QueueingState, rows: I64, sigs: I64) -> None:
     """Gangs hear of improvements for the new signatures of those that were tried."""
     pods = state.pods
+    members = pods.gang[rows] != 0
+    rows, sigs = rows[members], sigs[members]
     columns = (pods.gang[rows].tolist(), pods.sig[rows].tolist(), sigs.tolist())
     for number, old, new in dict.fromkeys(zip(*columns, strict=True)):
         gang = state.gangs.get(number)
