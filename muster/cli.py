@@ -65,6 +65,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     speed: Speed = None,
     seed: Seed = None,
     settings: Set = None,
+    config: Config = None,
     time_limit_s: Annotated[
         float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Give up after.")
     ] = 170,
@@ -82,7 +83,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
         from muster.commands.live import LiveOptions, run_live
 
         names = scheduler_name or []
-        live = LiveOptions(kubeconfig, names, placements, bus, run_dir, settings or [])
+        live = LiveOptions(kubeconfig, names, placements, bus, run_dir, settings or [], config)
         run_live(live, output)
         return
     from muster.commands.run import Options
@@ -90,7 +91,8 @@ def run(  # noqa: PLR0913 (one parameter per option)
     from shared.adapters.worlds.settings import Choice
 
     choice = Choice(plain, speed, seed)
-    options = Options(world or [], choice, placements, bus, run_dir, settings or [], time_limit_s)
+    words, changed = world or [], settings or []
+    options = Options(words, choice, placements, bus, run_dir, changed, time_limit_s, config)
     play(options, output)
 
 
@@ -116,6 +118,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
         str | None, typer.Option(help="The name under which this process claims.")
     ] = None,
     settings: Set = None,
+    config: Config = None,
     metrics_port: Annotated[
         int, typer.Option(min=0, max=65_535, help="Serve metrics here; 0 = none.")
     ] = 0,
@@ -138,6 +141,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
             settings or [],
             kubeconfig,
             scheduler_name or [],
+            config,
         ),
         metrics_port,
         snapshot_seconds,

@@ -14,7 +14,9 @@ from functools import cached_property
 
 from muster.checker.between import ONE_SHARD, Around, Neighbours, Pairs
 from muster.checker.fits import Load, device_room, full_for, static_obstacle
+from muster.profiles import as_by_default, filters_by_default
 from shared.model.objects import CPU, Gang, Node, PodSpec
+from shared.model.profile import Profile
 
 GATED = "waiting for scheduling gates"
 NO_NODES = "no nodes available to schedule pods"
@@ -37,6 +39,7 @@ class Waiting:
     message: str
     gang: str = ""
     gated: bool = False
+    other_words: bool = False
 
 
 @dataclass
@@ -79,10 +82,11 @@ class Verdict:
     another_packing: int = 0
 
 
-def confirm(final: Final) -> Verdict:
-    """Check every waiting pod and gang."""
+def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verdict:
+    """Check every waiting pod and gang; `profiles` by schedulerName, where there are any."""
     verdict = Verdict()
-    shown: dict[tuple[PodSpec, str], str | None] = {}
+    _as_by_default(final, profiles or {})
+    shown: dict[tuple[PodSpec, str, bool], str | None] = {}
     for pod in final.waiting:
         verdict.reasons[_reason(pod)] += 1
         if pod.gated:
@@ -90,7 +94,7 @@ def confirm(final: Final) -> Verdict:
         if not pod.message:
             verdict.problems.append(f"pod {pod.name} waits without a message")
         elif not _is_gang_waiting(final, pod):
-            key = (pod.spec, pod.message)
+            key = (pod.spec, pod.message, pod.other_words)
             if key not in shown:
                 shown[key] = _single_problem(final, pod)
             if shown[key] is not None:
@@ -98,6 +102,17 @@ def confirm(final: Final) -> Verdict:
     for gang, members in _waiting_gangs(final):
         _check_gang(final, gang, members, verdict)
     return verdict
+
+
+def _as_by_default(final: Final, profiles: Mapping[str, Profile]) -> None:
+    """What waits under other filters is judged by the default ones, with a spec that fits where
+    the profile lets it; which filter speaks first may differ, so messages are not compared.
+    """
+    for pod in final.waiting:
+        profile = profiles.get(pod.spec.scheduler)
+        if profile is not None and not filters_by_default(profile):
+            pod.spec = as_by_default(pod.spec, profile)
+            pod.other_words = True
 
 
 def _is_gang_waiting(final: Final, pod: Waiting) -> bool:
@@ -143,6 +158,8 @@ def _single_problem(final: Final, pod: Waiting) -> str | None:
             return f"waits ({pod.message}) but fits on node {node.name}"
         else:
             left += 1
+    if pod.other_words:
+        return None
     return _message_problem(pod.message, static, left, len(final.nodes))
 
 

@@ -18,6 +18,7 @@ from shared.adapters.sim_cluster import SimCluster
 from shared.events.observed import PodsSeen
 from shared.model.cluster_objects import Namespace
 from shared.model.columns import split
+from shared.model.profile import Profile
 from shared.model.world import World
 from shared.ports.bus import Bus
 
@@ -62,6 +63,7 @@ class Runner:
     reader: Bus
     time_limit_s: float
     show: Callable[[Progress], None]
+    profiles: dict[str, Profile] = field(default_factory=dict)
     _seen: dict[str, PodsSeen] = field(default_factory=dict)
     _read: int = 0
 
@@ -111,7 +113,7 @@ class Runner:
             if late or (self.cluster.arrived and clock() - quiet_s > QUIET_S):
                 await tally.catch_up()
                 final = self.final(tally)
-                verdict = confirm(final)
+                verdict = confirm(final, self.profiles)
                 all_came = self.cluster.arrived
                 done = all_came and not verdict.problems and not self._open_gates(tally)
                 if done or late:

@@ -16,6 +16,7 @@ from muster.kube_address import kube_cluster, kube_config, open_kube
 from muster.live import LiveRunner, Standing, line_of, result_of
 from muster.mesh import Mesh
 from muster.options import mesh_config, parse_settings
+from muster.profiles import read_profiles, scheduler_names, with_profiles
 from muster.run_directory import FORMAT, JOURNALS, SNAPSHOTS, continued_run
 from services.ingest.core import WrongCluster
 from shared.adapters.kube_cluster import KubeCluster
@@ -38,6 +39,7 @@ class LiveOptions:
     bus: str
     run_dir: Path | None
     settings: list[str]
+    config: Path | None = None
 
     def meta(self) -> dict[str, Any]:
         """What has to stay as it is while a run goes on in its folder."""
@@ -46,8 +48,11 @@ class LiveOptions:
 
 def run_live(options: LiveOptions, output: str) -> None:
     """Schedule until told to stop. Raises UsageFault, Fault."""
-    cluster = kube_cluster(options.kubeconfig, options.schedulers)
-    config = kube_config(mesh_config(parse_settings(options.settings)), options.schedulers)
+    profiles = read_profiles(options.config, options.schedulers)
+    names = scheduler_names(profiles, options.schedulers)
+    cluster = kube_cluster(options.kubeconfig, names)
+    settings = with_profiles(mesh_config(parse_settings(options.settings)), profiles)
+    config = kube_config(settings, names)
     folder = options.run_dir or DEFAULT_FOLDER
     continued_run(folder, options.meta())
     try:

@@ -13,6 +13,7 @@ from muster.event_loop import loop_factory
 from muster.faults import Fault
 from muster.mesh import Mesh
 from muster.options import mesh_config, parse_settings, sim_config
+from muster.profiles import read_profiles, require_profiles, with_profiles
 from muster.run_directory import (
     FORMAT,
     HISTORY,
@@ -49,6 +50,7 @@ class Options:
         run_dir: Path | None,
         settings: list[str],
         time_limit_s: float,
+        config: Path | None = None,
     ) -> None:
         """Raises UsageFault and WorldError."""
         self.words, self.choice, self.placements, self.bus = words, choice, placements, bus
@@ -56,7 +58,9 @@ class Options:
         self.sim = sim_config(self.settings, choice.seed)
         self.time_limit_s = time_limit_s
         self.run_dir = run_dir
+        self.config, self.profiles = config, read_profiles(config)
         self.chosen: Chosen = load_world(words, choice)
+        require_profiles(self.chosen.world, self.profiles)
 
     def folder(self) -> Path:
         """Where the run is kept."""
@@ -75,6 +79,7 @@ class Options:
             "placements": self.placements,
             "bus": self.bus,
             "settings": self.settings,
+            "config": None if self.config is None else str(self.config),
         }
 
 
@@ -116,12 +121,14 @@ def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:
             DirectorySnapshots(folder / SNAPSHOTS),
             cluster,
             placements=options.placements,
-            config=mesh_config(options.settings),
+            config=with_profiles(mesh_config(options.settings), options.profiles),
             policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
         )
         runner = Runner(
             options.chosen.world, cluster, mesh, client(""), options.time_limit_s, display.show
         )
+        if options.profiles is not None:
+            runner.profiles = {one.name: one for one in options.profiles.profiles}
         try:
             with asyncio.Runner(loop_factory=loop_factory()) as loop:
                 return loop.run(runner.run())

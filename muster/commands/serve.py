@@ -14,6 +14,7 @@ from muster.event_loop import loop_factory
 from muster.faults import Fault, UsageFault
 from muster.mesh import Mesh, all_journals, default_owner, partitions, topics
 from muster.options import mesh_config, parse_settings
+from muster.profiles import read_profiles, scheduler_names, with_profiles
 from muster.run_directory import SNAPSHOTS
 from muster.runner import first_error
 from shared.adapters.snapshot_directory import DirectorySnapshots
@@ -44,14 +45,17 @@ class Serving:
     settings: list[str]
     kubeconfig: str = ""
     schedulers: list[str] = field(default_factory=list)
+    config: Path | None = None
 
 
 def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
     """Own the journals until SIGTERM or SIGINT. Raises UsageFault, Fault, BusUnavailable."""
     journals = chosen_journals(what.services, what.placements)
     address = parse_bus(what.bus)
-    config = mesh_config(parse_settings(what.settings))
-    kube = _Kube(what) if what.kubeconfig else None
+    profiles = read_profiles(what.config, what.schedulers)
+    config = with_profiles(mesh_config(parse_settings(what.settings)), profiles)
+    names = scheduler_names(profiles, what.schedulers)
+    kube = _Kube(what, names) if what.kubeconfig else None
     if kube is not None:
         config = kube.config(config)
     store = DirectorySnapshots(what.run_dir / SNAPSHOTS)
@@ -79,15 +83,15 @@ def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
 class _Kube:
     """A live cluster: its client, its part of the configuration, its start."""
 
-    def __init__(self, what: Serving) -> None:
+    def __init__(self, what: Serving, names: Sequence[str]) -> None:
         """Not connected yet. Raises UsageFault."""
         # Its client takes half a second to import, which only those who use it should pay.
         from muster import kube_address
 
         if what.cluster:
             raise UsageFault("--cluster and --kubeconfig exclude each other")
-        self.cluster = kube_address.kube_cluster(what.kubeconfig, what.schedulers)
-        self._names, self._address = what.schedulers, kube_address
+        self.cluster = kube_address.kube_cluster(what.kubeconfig, names)
+        self._names, self._address = names, kube_address
 
     def config(self, config: dict[str, Any]) -> dict[str, Any]:
         """The services' configuration with what a live cluster needs."""

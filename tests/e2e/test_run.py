@@ -127,3 +127,24 @@ def test_one_and_three_shards_bind_the_same_within_a_hundredth(tmp_path, openb):
     )
     for of in (lambda r: r["bound"], lambda r: r["gpu_milli"]["allocated"]):
         assert abs(of(one) - of(three)) <= of(one) / 100
+
+
+def test_four_profiles_at_once(tmp_path):
+    """examples/scheduler-config.yaml keeps what its comments say, and replays alike."""
+    folder, config = tmp_path / "run", ROOT / "examples" / "scheduler-config.yaml"
+    words = ("run", ROOT / "examples" / "profiles", "--config", config, "--run-dir", folder)
+    result = finished(muster(*words, "-o", "json"))
+    assert (result["bound"], result["waiting"]) == (16, 1)
+    enforced = "node(s) didn't match scheduler-enforced node affinity"
+    assert result["waiting_by_reason"] == {f"Insufficient cpu, {enforced}": 1}
+
+    def nodes(app: str, count: int) -> list[str]:
+        pods = (f"default/{app}-{number}" for number in range(count))
+        ran = [muster("why", "pod", pod, "--run-dir", folder, "-o", "json") for pod in pods]
+        return [one.json()["node"] for one in ran]
+
+    assert len(set(nodes("train", 4))) == 1, "GPUs of one node before those of another"
+    assert len(set(nodes("report", 3))) == 1, "batch pods fill a node up"
+    assert set(nodes("shop", 3)) == {"premium-1"}, "premium pods go to the fast one of their nodes"
+    assert len(set(nodes("web", 6))) > 2, "default pods are spread"
+    assert muster("replay", folder).code == 0

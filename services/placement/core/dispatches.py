@@ -126,7 +126,7 @@ def _reserved_one(state: PlacementState, sig: int, pod: int, node: int, mask: in
     at = table.row_of(node)
     assert at is not None
     free = table.cols[:, at].tolist()
-    for column, _amount in state.sigs[sig].filter_delta:
+    for column, _amount in state.sigs[sig].amount_checks:
         assert free[column] >= 0.0, over_story(state, at)
     if state.nominated:
         nominations.drop_of_pod(state, pod)
@@ -134,11 +134,11 @@ def _reserved_one(state: PlacementState, sig: int, pod: int, node: int, mask: in
 
 
 def assert_not_over(state: PlacementState, sig: int, rows: I64) -> None:
-    """No node (by row in the table) is over-full in anything that our own charge took from it:
-    over-full nodes come from facts alone, and nothing is ever added to them.
+    """No node (by row in the table) is over-full in anything that our own charge took from it and
+    that was looked at: over-full nodes come from facts alone, and nothing is ever added to them.
     """
     table = state.table
-    for column, _amount in state.sigs[sig].filter_delta:
+    for column, _amount in state.sigs[sig].amount_checks:
         free = table.cols[column].take(rows)
         if free.min(initial=0.0) < 0.0:
             raise AssertionError(over_story(state, int(rows[int(np.argmin(free))])))

@@ -46,7 +46,11 @@ class Victim(NamedTuple):
 
 
 def may_help(state: PlacementState, sig: int, held: Held | None) -> bool:
-    """Whether a node that could be made to fit holds a pod of lower priority."""
+    """Whether a node that could be made to fit holds a pod of lower priority, and the profile
+    preempts at all.
+    """
+    if not compiled(state, sig).plugins.profile.preempts:
+        return False
     priority = state.specs[sig].priority
     lower = [counts for level, counts in sorted(state.levels.items()) if level < priority]
     if not any(counts.any() for counts in lower):

@@ -1,0 +1,129 @@
+"""`--config FILE`: the profiles of a KubeSchedulerConfiguration as options of the services."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from muster.faults import UsageFault
+from shared.adapters.worlds.scheduler_config import read_config
+from shared.model.objects import (
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    UNSCHEDULABLE_TAINT,
+    PodSpec,
+    SelectorTerm,
+    Toleration,
+)
+from shared.model.profile import Configuration, Profile
+from shared.model.world import World
+
+TOLERATES_ALL = tuple(Toleration("", "Exists", "", effect) for effect in (NO_SCHEDULE, NO_EXECUTE))
+
+
+def read_profiles(path: Path | None, names: Sequence[str] = ()) -> Configuration | None:
+    """What the file says; of its profiles those with these names, or all. None without a file.
+    Raises WorldError, UsageFault.
+    """
+    if path is None:
+        return None
+    found = read_config(path)
+    known = [profile.name for profile in found.profiles]
+    for name in names:
+        if name not in known:
+            raise UsageFault(f"--scheduler-name {name}: {path} has {', '.join(known)}")
+    chosen = tuple(one for one in found.profiles if not names or one.name in names)
+    return msgspec.structs.replace(found, profiles=chosen)
+
+
+def scheduler_names(config: Configuration | None, names: Sequence[str]) -> list[str]:
+    """Whose pods are ours: those of the profiles, or of the names on the command line."""
+    return list(names) if config is None else [profile.name for profile in config.profiles]
+
+
+def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict[str, Any]:
+    """The services' options with what the file says; an option that is set counts more."""
+    if config is None:
+        return options
+    profiles = config.profiles
+    queueing: dict[str, Any] = {
+        "backoff_initial_ms": config.backoff_initial_ms,
+        "backoff_max_ms": config.backoff_max_ms,
+    }
+    if not any(profile.preempts for profile in profiles):
+        queueing["preemption"] = False
+    more = {
+        "ingest": {"schedulers": scheduler_names(config, ())},
+        "queueing": queueing,
+        "placement": {"profiles": msgspec.to_builtins(profiles)},
+    }
+    return {**options, **{name: {**found, **options.get(name, {})} for name, found in more.items()}}
+
+
+def require_profiles(world: World, config: Configuration | None) -> None:
+    """Whether every pod of a world has a profile: nobody else would schedule it. Raises
+    UsageFault.
+    """
+    known = None if config is None else scheduler_names(config, ())
+    for arrival in world.arrivals if known is not None else ():
+        name = arrival.pods.spec.scheduler
+        if known is not None and name not in known:
+            first = arrival.pods.names.partition("\n")[0]
+            raise UsageFault(
+                f"--config: no profile {name!r}, which pod {first} names: there is "
+                f"{', '.join(known)}"
+            )
+
+
+def filters_by_default(profile: Profile) -> bool:
+    """Whether the filters and their order are the default ones."""
+    default = Profile()
+
+    def part(one: Profile) -> tuple[object, ...]:
+        ignored = one.ignored_resources, one.ignored_groups
+        return one.filters, one.names_nodes, *ignored, one.added_required
+
+    return part(profile) == part(default)
+
+
+def as_by_default(spec: PodSpec, profile: Profile) -> PodSpec:
+    """The spec that the default filters treat as the profile's filters treat this one."""
+    changes: dict[str, Any] = {"requests": tuple(_looked_at(spec, profile))}
+    tolerations = spec.tolerations
+    if "TaintToleration" not in profile.filters:
+        tolerations = (*tolerations, *TOLERATES_ALL)
+    if "NodeUnschedulable" not in profile.filters:
+        tolerations = (*tolerations, Toleration(UNSCHEDULABLE_TAINT, "Exists"))
+    changes["tolerations"] = tolerations
+    if "NodePorts" not in profile.filters:
+        changes["host_ports"] = ()
+    if "PodTopologySpread" not in profile.filters:
+        changes["spread"] = tuple(one for one in spec.spread if not one.hard)
+    if "InterPodAffinity" not in profile.filters:
+        changes |= {"pod_affinity": (), "pod_anti_affinity": ()}
+    if "NodeAffinity" not in profile.filters:
+        changes |= {"node_selector": (), "affinity_required": ()}
+    elif profile.added_required is not None:
+        changes["affinity_required"] = _both(spec.affinity_required, profile.added_required)
+    return msgspec.structs.replace(spec, **changes)
+
+
+def _looked_at(spec: PodSpec, profile: Profile) -> list[tuple[str, int]]:
+    ignored, groups = profile.ignored_resources, profile.ignored_groups
+    return [
+        (name, amount)
+        for name, amount in spec.requests
+        if "/" not in name or (name not in ignored and name.partition("/")[0] not in groups)
+    ]
+
+
+def _both(own: tuple[SelectorTerm, ...], added: tuple[SelectorTerm, ...]) -> tuple[Any, ...]:
+    """Terms that match where one of each matches; an empty term matches nowhere."""
+    pairs = [(a, b) for a in own or (None,) for b in added if b.labels or b.fields]
+    found = [
+        b if a is None else SelectorTerm((*a.labels, *b.labels), (*a.fields, *b.fields))
+        for a, b in pairs
+        if a is None or a.labels or a.fields
+    ]
+    return tuple(found) or (SelectorTerm(),)

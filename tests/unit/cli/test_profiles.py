@@ -1,0 +1,103 @@
+"""--config: what becomes of profiles in the services' options, and in the check of waiting pods."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from muster.confirm import Final, Waiting, confirm
+from muster.faults import UsageFault
+from muster.profiles import (
+    as_by_default,
+    filters_by_default,
+    read_profiles,
+    require_profiles,
+    with_profiles,
+)
+from services.placement.core import parse_config
+from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.settings import Choice, load_world
+from shared.model.objects import HostPort, Node, PodSpec, Requirement, SelectorTerm, Taint
+from shared.model.profile import Configuration, Profile
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLE, WORLD = ROOT / "examples" / "scheduler-config.yaml", ROOT / "examples" / "profiles"
+NAMES = ["default-scheduler", "gpu-scheduler", "batch-scheduler", "premium-scheduler"]
+SSD = (SelectorTerm((Requirement("disk", "In", ("ssd",)),)),)
+
+
+def test_the_example_becomes_options_of_three_services():
+    config = read_profiles(EXAMPLE)
+    found = with_profiles({"placement": {"batch": False}}, config)
+    assert found["ingest"] == {"schedulers": NAMES}
+    assert found["queueing"] == {"backoff_initial_ms": 1_000, "backoff_max_ms": 10_000}
+    placement = parse_config(msgspec.json.decode(msgspec.json.encode(found["placement"])))
+    assert config is not None
+    assert placement.profiles == config.profiles
+    assert not placement.batch
+    assert with_profiles({"placement": {}}, None) == {"placement": {}}
+
+
+def test_preemption_is_off_where_no_profile_has_it():
+    off = Configuration(profiles=(Profile(preempts=False),))
+    assert with_profiles({}, off)["queueing"]["preemption"] is False
+
+
+def test_scheduler_names_choose_among_the_profiles():
+    config = read_profiles(EXAMPLE, ["gpu-scheduler"])
+    assert config is not None
+    assert [one.name for one in config.profiles] == ["gpu-scheduler"]
+    with pytest.raises(UsageFault, match=r"--scheduler-name muster: .* has default-scheduler, gpu"):
+        read_profiles(EXAMPLE, ["muster"])
+    with pytest.raises(WorldError, match="must hold one KubeSchedulerConfiguration, holds 5"):
+        read_profiles(WORLD / "20-pods.yaml")
+
+
+def test_a_world_whose_pods_have_no_profile_is_refused():
+    world = load_world([str(WORLD)], Choice(False, None, None)).world
+    require_profiles(world, read_profiles(EXAMPLE))
+    with pytest.raises(UsageFault, match=r"no profile 'gpu-scheduler', which pod .*train-0 names"):
+        require_profiles(world, Configuration(profiles=(Profile(),)))
+
+
+@pytest.mark.parametrize(
+    ("profile", "spec", "expected"),
+    [
+        (Profile(), {"node_selector": (("a", "b"),)}, {}),
+        (Profile(filters=("NodeResourcesFit",)), {"affinity_required": SSD}, None),
+        (Profile(added_required=SSD), {}, {"affinity_required": SSD}),
+        (Profile(added_required=()), {}, {"affinity_required": (SelectorTerm(),)}),
+        (
+            Profile(added_required=SSD),
+            {"affinity_required": (SelectorTerm((Requirement("zone", "Exists"),)),)},
+            {"affinity_required": (SelectorTerm((Requirement("zone", "Exists"), *SSD[0].labels)),)},
+        ),
+        (
+            Profile(ignored_groups=("example.com",)),
+            {"requests": (("cpu", 1), ("example.com/x", 1))},
+            {"requests": (("cpu", 1),)},
+        ),
+    ],
+)
+def test_a_spec_for_the_default_filters(profile, spec, expected):
+    before = PodSpec(host_ports=(HostPort(80),), **spec)
+    after = as_by_default(before, profile)
+    if expected is None:
+        assert (after.affinity_required, after.host_ports, after.node_selector) == ((), (), ())
+        assert {one.effect for one in after.tolerations} >= {"NoSchedule", "NoExecute"}
+    else:
+        assert after == msgspec.structs.replace(before, **expected)
+    assert filters_by_default(profile) == (profile == Profile())
+
+
+def test_who_waits_under_other_filters_is_judged_by_them():
+    nodes = [Node(uid="a", name="a", allocatable=(("cpu", 1), ("pods", 9)), taints=(Taint("k"),))]
+    spec = PodSpec(requests=(("cpu", 1),), scheduler="p")
+
+    def problems(profile: Profile) -> list[str]:
+        final = Final(nodes, waiting=[Waiting(1, "w", spec, "0/1 nodes are available: 1 no.")])
+        return confirm(final, {"p": profile}).problems
+
+    tolerant = tuple(name for name in Profile().filters if name != "TaintToleration")
+    assert "fits on node a" in problems(Profile(name="p", filters=tolerant))[0]
+    assert problems(Profile(name="p", filters=tolerant, added_required=SSD)) == []
