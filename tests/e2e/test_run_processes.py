@@ -14,7 +14,9 @@ from muster.mesh import all_journals
 from muster.tally import Tally
 from shared.adapters.sim_cluster_history import read_history
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
-from tests.e2e.console import ROOT
+from shared.machine.record import decode
+from shared.ports.bus import JournalName
+from tests.e2e.console import ROOT, muster
 
 PATIENCE_S = 90.0
 PODS = 400
@@ -64,6 +66,27 @@ def bound(path: Path) -> int:
     return asyncio.run(count())
 
 
+def strategies(path: Path) -> list[str]:
+    """What each owner of the shard was told of the GPU profile's strategy, in order."""
+
+    async def read() -> list[str]:
+        log = SqliteLog(path, readonly=True)
+        bus, journal = SqliteBus(log), JournalName("placement/0")
+        found: list[str] = []
+        start, _end = await bus.bounds(journal)
+        while batch := await bus.read(journal, start):
+            for position, payload in batch:
+                claim = decode(payload, journal, position).claim
+                if claim is not None:
+                    profile = claim.config["placement"]["profiles"][1]
+                    found.append(profile["strategy"].get("kind", "LeastAllocated"))
+                start = position + 1
+        log.close()
+        return found
+
+    return asyncio.run(read())
+
+
 @pytest.mark.slow
 def test_a_mesh_of_processes_binds_a_flood(tmp_path):
     journals, history = tmp_path / "j.db", tmp_path / "history"
@@ -90,3 +113,33 @@ def test_a_mesh_of_processes_binds_a_flood(tmp_path):
     assert codes == [0, 0, 0]
     kinds = [happened.kind for happened in read_history(history)]
     assert kinds.count("create") == kinds.count("bind") == PODS
+
+
+@pytest.mark.slow
+def test_the_next_owner_may_have_other_profiles_and_the_run_replays(tmp_path):
+    journals, address = tmp_path / "j.db", f"unix:{tmp_path / 'c.sock'}"
+    examples = ROOT / "examples"
+    other = tmp_path / "other.yaml"
+    text = (examples / "scheduler-config.yaml").read_text(encoding="utf-8")
+    other.write_text(text.replace("type: MostAllocated", "type: LeastAllocated"))
+    words = ("--bus", f"sqlite:{journals}", "--run-dir", str(tmp_path / "run"))
+    cluster = Started(
+        tmp_path, "cluster", "cluster", str(examples / "profiles"), "--listen", address
+    )
+    codes: list[int] = []
+    try:
+        cluster.until_said("listening on")
+        for name, config in (("first", examples / "scheduler-config.yaml"), ("second", other)):
+            serving = ("serve", "all", *words, "--cluster", address, "--config", str(config))
+            started = Started(tmp_path, name, *serving)
+            started.until_said("serving")
+            until(lambda: bound(journals) == 16, lambda: f"{bound(journals)} of 16 bound")
+            claims = len(codes) + 1
+            until(lambda n=claims: len(strategies(journals)) == n, lambda: "no claim")
+            codes.append(started.stop())
+    finally:
+        codes.append(cluster.stop())
+    assert codes == [0, 0, 0]
+    assert strategies(journals) == ["MostAllocated", "LeastAllocated"]
+    replayed = muster("replay", tmp_path / "run", "--bus", f"sqlite:{journals}")
+    assert replayed.code == 0, replayed.out

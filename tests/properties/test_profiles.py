@@ -2,6 +2,7 @@
 
 from random import Random
 
+import msgspec
 import numpy as np
 from hypothesis import given, settings
 
@@ -14,6 +15,7 @@ from shared.framework.table import NodeTable
 from shared.model.objects import GPU, PodSpec, PreferredTerm
 from shared.model.profile import DEFAULT_FILTERS, STRATEGIES, Profile, Strategy
 from shared.plugins.resource_scores import Balance, Utilization
+from tests.properties.placement_world import Driver, decisions, wire
 from tests.properties.test_kernel import SEED, a_node, a_spec, seeds, some_switches, switched, term
 
 DONGLE = "example.com/dongle"
@@ -141,3 +143,23 @@ def test_the_default_over_any_resources_is_the_quick_one(seed: int):
             assert isinstance(term_of.of, Balance)
             expected = BALANCED_ALLOCATION.scores(twin, table.cols, table.whole, False)
             assert np.array_equal(term_of.of.scores(table.cols), expected)
+
+
+def _options(seed: int) -> list[object]:
+    """A profile for the pods of a driver, which counts every resource on every node."""
+    profile = a_profile(Random(seed), "default-scheduler")
+    found = msgspec.structs.replace(profile, ignored_resources=())
+    built: list[object] = msgspec.to_builtins([found])
+    return built
+
+
+@settings(deadline=None, max_examples=15)
+@given(seeds)
+def test_a_shard_with_a_profile_decides_the_same_without_batches_and_after_a_reload(seed: int):
+    profiles = _options(seed)
+    straight = Driver(seed, profiles=profiles).play(40)
+    single = Driver(seed, profiles=profiles, batch=False).play(40)
+    assert list(decisions(straight.log)) == list(decisions(single.log))
+    reloaded = Driver(seed, reload_chance=0.3, profiles=profiles).play(40)
+    assert straight.log == reloaded.log
+    assert wire(straight.core.dump(straight.state)) == wire(reloaded.core.dump(reloaded.state))
