@@ -4,10 +4,11 @@ The case is that of the seed, apart from the schedulerNames of its pending pods.
 one to three profiles; each changes a few things, together or alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from tests.parity import preempting
 from tests.parity.cases import case
 from tests.parity.draft import CPU, GADGET, GPU, HUGE_PAGES, MEMORY, PODS, STORAGE, WIDGET, Object
 from tests.parity.rules import DISK, GENERATION, HOSTNAME, ZONE
@@ -36,12 +37,21 @@ def configured(seed: int) -> Object:
     names = draw.sample(NAMES, draw.choice((1, 1, 2, 3)))
     for pod in found["pods"]:
         pod["spec"]["schedulerName"] = draw.choice(names)
-    found["config"] = {
+    found["config"] = _config(draw, names)
+    return found
+
+
+def preempting_configured(seed: int) -> Object:
+    """A case of preemption with a configuration of one profile."""
+    return preempting.case(seed) | {"config": _config(Random(f"config {seed}"), NAMES[:1])}
+
+
+def _config(draw: Random, names: Sequence[str]) -> Object:
+    return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "profiles": [_profile(draw, name) for name in names],
     }
-    return found
 
 
 def _profile(draw: Random, name: str) -> Object:

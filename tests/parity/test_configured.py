@@ -5,8 +5,9 @@ from functools import cache
 
 import pytest
 
+from tests.parity import preempting
 from tests.parity.compare import differences
-from tests.parity.configs import CHANGES, NAMES, configured
+from tests.parity.configs import CHANGES, NAMES, configured, preempting_configured
 from tests.parity.oracle import Oracle
 from tests.parity.ours import our_answer, smallest
 from tests.parity.planted import planted
@@ -25,6 +26,17 @@ def test_no_case_differs(oracle: Oracle):
         if found:
             small = smallest(configured(seed), oracle.ask, SHRINK_TRIES)
             pytest.fail(f"seed {seed}:\n" + "\n".join(found[:20]) + f"\n{json.dumps(small)}")
+
+
+def test_preemption_follows_the_profile(oracle: Oracle):
+    helped = 0
+    theirs = oracle.ask_all(preempting_configured(seed) for seed in range(CI_CASES))
+    for seed, answer in enumerate(theirs):
+        asked = preempting_configured(seed)
+        assert "error" not in answer, f"seed {seed}: {answer}"
+        assert preempting.differences(asked, our_answer(asked), answer) == [], f"seed {seed}"
+        helped += any(pod.get("preemption", {}).get("candidates") for pod in answer["pods"])
+    assert helped >= CI_CASES // 5
 
 
 @cache
