@@ -15,6 +15,8 @@ from muster.recorded import Recorded
 from services.binding.core.state import BindingState
 from services.binding.core.table import DEAD, FACT, NAMED
 from services.binding.transitions import Phase
+from services.placement.core.book import is_wide
+from services.placement.core.improve import NEEDS_ONE_SHARD
 from services.placement.core.nominations import held_against
 from services.placement.core.state import PlacementState
 from services.queueing.core.messages import fit_error, gang_message, parked_message, sum_reasons
@@ -251,6 +253,8 @@ def node_answer(shard: PlacementState, sig: int, pod: int, name: str) -> NodeAns
         return NodeAnswer(name, "Muster", (text,), 0)
     if all(node.name != name for node in shard.nodes.values()):
         return None
+    if is_wide(shard, sig):
+        return NodeAnswer(name, "Muster", (NEEDS_ONE_SHARD,), 0)
     held = held_against(shard, shard.specs[sig].priority, pod)
     reports = explain(shard.table, shard.sigs[sig], held)
     told = (one for one in reports if one.name == name)

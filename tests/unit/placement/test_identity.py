@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from muster.why import node_answer
 from services.placement.core import improve
 from shared.events.ingest import NamespacesSet, PodsRelabelled, SignatureDefined, SignatureRetired
 from shared.events.permit import HoldAsked, OfferAsked
@@ -221,6 +222,9 @@ def test_hard_rules_are_refused_where_no_shard_sees_all_pods():
         shard.nodes(3, node("c"))
         (event,) = [event for event in shard.reload().run() if isinstance(event, Improved)]
         assert event.sigs == b""
+        said = node_answer(shard.state, 1, 5, "a")
+        assert said is not None
+        assert said.reasons == (improve.NEEDS_ONE_SHARD,)
 
 
 def test_gangs_with_hard_rules_are_refused_there_too():
