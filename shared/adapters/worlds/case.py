@@ -15,7 +15,7 @@ from shared.adapters.worlds.arrivals import Pod
 from shared.adapters.worlds.cluster_objects import budget_of, budget_rule_of, node_of
 from shared.adapters.worlds.controllers import Expansion
 from shared.adapters.worlds.fields import Fields
-from shared.adapters.worlds.manifests import Object, expansion_of
+from shared.adapters.worlds.manifests import Object, expansion_of, namespace_of
 from shared.adapters.worlds.scheduler_config import config_of
 from shared.model.objects import Budget, Node
 from shared.model.profile import Configuration
@@ -81,11 +81,7 @@ def case_of(what: str, value: object) -> Case:
         tuple(asked),
         tuple(_budget(one) for one in objects if one.kind == "PodDisruptionBudget"),
         document.flag("preempt"),
-        tuple(
-            (one.name, tuple(sorted(one.metadata.mapping("labels").items())))
-            for one in objects
-            if one.kind == "Namespace"
-        ),
+        tuple((one.name, namespace_of(one).labels) for one in objects if one.kind == "Namespace"),
         config,
     )
 

@@ -113,6 +113,24 @@ def test_pods_that_have_ended_take_nothing():
     assert only(node(), ended, asked=pod(requests={"cpu": "4"}))["best"] == ["a"]
 
 
+@pytest.mark.parametrize("objects", [[], ["team"]])
+def test_a_namespace_has_its_name_as_label_with_an_object_and_without(objects):
+    """An API server gives it to every namespace; a file may leave it out."""
+    by_name = {"matchLabels": {"kubernetes.io/metadata.name": "team"}}
+    term = {"topologyKey": "host", "labelSelector": {}, "namespaceSelector": by_name}
+    away = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    theirs = pod("theirs", nodeName="a")
+    theirs["metadata"]["namespace"] = "team"
+    host = node("a")
+    host["metadata"].setdefault("labels", {})["host"] = "a"
+    spaces = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {"a": "b"}}}
+        for name in objects
+    ]
+    answer = only(host, theirs, *spaces, asked=pod(affinity=away))
+    assert answer["nodes"]["a"]["plugin"] == "InterPodAffinity"
+
+
 def test_nodes_that_no_term_names_are_left_out_by_nobody():
     answer = only(node("a"), node("b"), asked=pod(affinity=named_only("a")))
     assert answer["best"] == ["a"]
