@@ -1,7 +1,7 @@
 """The pod ledger: one row of columns per pod, found by arithmetic (row = id - base).
 
 Ids are dense and ascend, so arrays that grow by doubling are index and table in one; a million
-pods cost 29 MB and no objects. The ledger holds what is true of pods; what nodes have left is
+pods cost 33 MB and no objects. The ledger holds what is true of pods; what nodes have left is
 derived from it (see `book`), and nothing here knows nodes.
 """
 
