@@ -67,9 +67,13 @@ class World:
 FEATURES = ("gpus", "port", "ports", "tolerates", "tolerates-all", "selects", "prefers", "nothing")
 
 
-def world(seed: int, each: bool = False) -> World:
+BETWEEN = ("spreads", "evens", "far", "near", "likes", "avoids", "nothing")
+APPS = ("web", "db", "cache")
+
+
+def world(seed: int, each: bool = False, between: bool = False) -> World:
     """Uneven nodes and a few kinds of pods, many of each kind, some of which fit nowhere; with
-    `each`, two kinds of pods for every feature.
+    `each`, two kinds of pods for every feature; with `between`, rules between pods as well.
     """
     draw, made = Random(seed), World()
     for number in range(draw.randint(9, 24)):
@@ -77,9 +81,11 @@ def world(seed: int, each: bool = False) -> World:
     kinds = [[feature] for feature in (*FEATURES, *FEATURES)]
     if not each:
         count = draw.randint(4, 8)
-        kinds = [[one for one in FEATURES if draw.random() < 0.2] for _ in range(count)]
+        known = (*FEATURES, *BETWEEN) if between else FEATURES
+        kinds = [[one for one in known if draw.random() < 0.2] for _ in range(count)]
     specs = [_spec(draw, features) for features in kinds]
     sizes = (12,) if each else (1, 3, 12, 25)
+    labels = [{"app": draw.choice(APPS)} if between else {} for _ in kinds]
     order = [kind for kind in range(len(kinds)) for _ in range(draw.choice(sizes))]
     if draw.random() < 0.5:
         draw.shuffle(order)
@@ -88,7 +94,7 @@ def world(seed: int, each: bool = False) -> World:
         made.pods[f"default/{name}"] = {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "namespace": "default"},
+            "metadata": {"name": name, "namespace": "default", "labels": labels[kind]},
             "spec": specs[kind],
         }
     return made
@@ -135,7 +141,31 @@ def _spec(draw: Random, features: Sequence[str]) -> Object:
         spec["nodeSelector"] = {"zone": draw.choice("abc")}
     if "prefers" in features:
         spec["affinity"] = {"nodeAffinity": _preferred(draw)}
+    _add_rules(draw, spec, features)
     return spec
+
+
+def _add_rules(draw: Random, spec: Object, features: Sequence[str]) -> None:
+    """Rules between pods; the first pod of its kind may have to be its own neighbour."""
+
+    def term() -> Object:
+        key = draw.choice(("zone", "kubernetes.io/hostname"))
+        selector = {"matchLabels": {"app": draw.choice(APPS)}}
+        return {"topologyKey": key, "labelSelector": selector}
+
+    for feature, way in (("spreads", "DoNotSchedule"), ("evens", "ScheduleAnyway")):
+        if feature in features:
+            rule = term() | {"maxSkew": draw.choice((1, 2, 3)), "whenUnsatisfiable": way}
+            spec.setdefault("topologySpreadConstraints", []).append(rule)
+    for feature, kind in (("near", "podAffinity"), ("far", "podAntiAffinity")):
+        if feature in features:
+            rules = spec.setdefault("affinity", {}).setdefault(kind, {})
+            rules["requiredDuringSchedulingIgnoredDuringExecution"] = [term()]
+    for feature, kind in (("likes", "podAffinity"), ("avoids", "podAntiAffinity")):
+        if feature in features:
+            rules = spec.setdefault("affinity", {}).setdefault(kind, {})
+            weighted = {"weight": draw.choice((1, 20, 100)), "podAffinityTerm": term()}
+            rules["preferredDuringSchedulingIgnoredDuringExecution"] = [weighted]
 
 
 def _preferred(draw: Random) -> Object:

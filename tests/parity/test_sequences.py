@@ -63,6 +63,17 @@ def test_every_decision_is_one_of_kube_schedulers(seed, shards, batch, oracle, t
     assert wrong(given, made, oracle) == []
 
 
+@pytest.mark.parametrize("seed", (*SEEDS, 4))
+@pytest.mark.parametrize("batch", ["true", "false"])
+def test_rules_between_pods_are_kept_as_kube_scheduler_keeps_them(
+    seed, batch, oracle, tmp_path, capsys
+):
+    given = world(seed, between=True)
+    made = played(given, tmp_path, 1, batch, limit_s=SHORT_S)
+    assert {one.pod for one in made} == set(given.pods)
+    assert wrong(given, made, oracle) == []
+
+
 def _bug(name: str, module: str, old: str, new: str) -> Bug:
     return Bug(name, f"shared.plugins.{module}", (old, new))
 
