@@ -35,7 +35,10 @@ class Rules:
 
     def __init__(self, table: NodeTable, sig: Signature) -> None:
         profile = sig.plugins.profile
-        self.spread = Spread(table, sig.spec) if sig.spec.spread else None
+        self.spread = None
+        if sig.constraints:
+            needs_all_keys = profile.needs_all_keys(sig.spec)
+            self.spread = Spread(table, sig.spec, sig.constraints, needs_all_keys)
         self.affinity = Affinity(table, sig.spec, profile.hard_pod_affinity_weight)
         self._filters = sig.plugins.between
         self._spread_weight = profile.weight(pod_topology_spread.NAME)
@@ -99,7 +102,7 @@ def rules_of(table: NodeTable, sig: Signature) -> Rules | None:
     """The rules for a signature, made anew when nodes or counters changed; None = there are none.
     Signatures must be known to the table's counters.
     """
-    if not table.counters and not sig.spec.spread:  # which may count nobody
+    if not table.counters and not sig.constraints:  # which may count nobody
         return None
     base = table.parent or table
     version = (base.counters.version, base.static_version, base.changes.restarts)

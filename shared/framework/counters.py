@@ -45,9 +45,10 @@ class Owning(NamedTuple):
 Counter = Matching | Owning
 
 
-def read_by(spec: PodSpec) -> list[Matching]:
+def read_by(sig: "Signature") -> list[Matching]:
     """What the rules of a pod want counted, each once."""
-    found = [spread_counter(spec, one.selector) for one in spec.spread if one.selector]
+    spec = sig.spec
+    found = [spread_counter(spec, one.selector) for one in sig.constraints if one.selector]
     if spec.pod_affinity:
         found.append(affinity_counter(spec))
     terms = (*spec.pod_anti_affinity, *(one.term for one in spec.pods_preferred))
@@ -136,7 +137,7 @@ class Counters:
         """
         spec = sig.spec
         self._sigs[sig] = None
-        fresh = [counter for counter in read_by(spec) if self._use(counter)]
+        fresh = [counter for counter in read_by(sig) if self._use(counter)]
         owned = owned_by(spec)
         for owning in owned:
             self._use(owning)
@@ -155,7 +156,7 @@ class Counters:
     def drop(self, sig: "Signature") -> None:
         """Forget a signature of which no pod is left, and counters that only it needed."""
         self._sigs.pop(sig, None)
-        needed: list[Counter] = [*read_by(sig.spec), *owned_by(sig.spec)]
+        needed: list[Counter] = [*read_by(sig), *owned_by(sig.spec)]
         for counter in needed:
             self._users[counter] -= 1
             if not self._users[counter]:

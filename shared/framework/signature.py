@@ -47,7 +47,7 @@ class Signature:
         *("amount_checks", "asked", "best_effort", "checks", "cpu", "delta", "filter_delta"),
         *("gpu_count", "gpu_milli", "linear", "memory", "ports", "requests", "room", "room_cpu"),
         *("room_memory", "score_delta", "sig_id", "spec", "taken_cpu", "taken_memory"),
-        *("checked_ports", "more_scored", "plugins", "scores", "whole_devices"),
+        *("checked_ports", "constraints", "more_scored", "plugins", "scores", "whole_devices"),
         *("_floors", "counted", "rules"),
     )
 
@@ -58,6 +58,7 @@ class Signature:
         self.sig_id = sig_id
         self.spec = spec
         self.plugins = plugins
+        self.constraints = plugins.profile.constraints(spec)
         self.ports = spec.host_ports
         self.checked_ports = spec.host_ports if plugins.checks_ports else ()
         self.filter_delta = self._requests(table)

@@ -129,6 +129,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     `namespace`, `labels` (sorted by key) and `terminating` are who the pod is, and part of the spec
     only as far as a rule between pods looks at it: ingest sets them, from the rules there are.
+    `spread_by` is what Services and its controller select it by, where it is spread by default.
     """
 
     priority: int = 0
@@ -151,13 +152,13 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     namespace: str = ""
     labels: tuple[tuple[str, str], ...] = ()
     terminating: bool = False
+    spread_by: Selector = ()
 
     @property
     def has_rules(self) -> bool:
         """Whether it has rules between pods of its own."""
-        return bool(
-            self.spread or self.pod_affinity or self.pod_anti_affinity or self.pods_preferred
-        )
+        terms = self.pod_affinity or self.pod_anti_affinity or self.pods_preferred
+        return bool(terms or self.spread or self.spread_by)
 
     @property
     def has_hard_rules(self) -> bool:
@@ -169,12 +170,17 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         """The same without rules between pods."""
         none: tuple[()] = ()
         return structs.replace(
-            self, spread=none, pod_affinity=none, pod_anti_affinity=none, pods_preferred=none
+            self,
+            spread=none,
+            spread_by=none,
+            pod_affinity=none,
+            pod_anti_affinity=none,
+            pods_preferred=none,
         )
 
     def anonymous(self) -> "PodSpec":
         """The same without who the pod is."""
-        return structs.replace(self, namespace="", labels=(), terminating=False)
+        return structs.replace(self, namespace="", labels=(), terminating=False, spread_by=())
 
     def request(self, resource: str) -> int:
         """Requested amount of one resource, 0 where absent."""

@@ -2,9 +2,16 @@
 weights and arguments. Values only, after defaults and multiPoint; names are kube-scheduler's.
 """
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from shared.model.objects import CPU, MEMORY, PreferredTerm, SelectorTerm
+from shared.model.objects import (
+    CPU,
+    MEMORY,
+    PodSpec,
+    PreferredTerm,
+    SelectorTerm,
+    SpreadConstraint,
+)
 
 LEAST_ALLOCATED, MOST_ALLOCATED = "LeastAllocated", "MostAllocated"
 REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
@@ -27,6 +34,10 @@ DEFAULT_SCORES = (
     ("NodeResourcesBalancedAllocation", 1),
     ("ImageLocality", 1),
 )
+SYSTEM_SPREAD = (
+    SpreadConstraint("kubernetes.io/hostname", 3, hard=False),
+    SpreadConstraint("topology.kubernetes.io/zone", 5, hard=False),
+)
 WEIGHTS_MAX = 299
 """Of all score plugins of a profile together: a total then fits the 16 bits that it is kept in."""
 
@@ -48,8 +59,9 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     them over for pods that they do not concern: they score 0 then. Resources that are ignored, by
     name or by the part before the slash, are not filtered by. A node must match `added_required`
     (None = there is none) whatever the pod says, and `added_preferred` counts like the pod's own.
-    The last two are InterPodAffinity's: what a required affinity of a pod that is there counts, and
-    whether pods that prefer nobody are not scored by it.
+    Two are InterPodAffinity's: what a required affinity of a pod that is there counts, and whether
+    pods that prefer nobody are not scored by it. `default_spread`: constraints of pods without any,
+    which lack a selector; None = those of the system, which do not ask for nodes with all keys.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -66,10 +78,22 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     added_preferred: tuple[PreferredTerm, ...] = ()
     hard_pod_affinity_weight: int = 1
     ignores_preferred_terms: bool = False
+    default_spread: tuple[SpreadConstraint, ...] | None = None
 
     def weight(self, plugin: str) -> int:
         """What a score plugin counts, 0 = it does not run."""
         return dict(self.scores).get(plugin, 0)
+
+    def constraints(self, spec: PodSpec) -> tuple[SpreadConstraint, ...]:
+        """A pod's own spread constraints, or the default ones where something selects the pod."""
+        if spec.spread or not spec.spread_by:
+            return spec.spread
+        chosen = SYSTEM_SPREAD if self.default_spread is None else self.default_spread
+        return tuple(structs.replace(one, selector=spec.spread_by) for one in chosen)
+
+    def needs_all_keys(self, spec: PodSpec) -> bool:
+        """Whether a node without one of the keys is out of the score."""
+        return bool(spec.spread) or self.default_spread is not None
 
 
 class Configuration(Struct, frozen=True, kw_only=True):

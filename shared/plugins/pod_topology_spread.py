@@ -4,6 +4,7 @@ Source: KEP-895 and its successors; kube-scheduler 1.35's formulas. Only pods of
 that are not terminating count, on nodes that have all keys and that the pod could go to.
 """
 
+from collections.abc import Sequence
 from decimal import Context, Decimal
 from functools import cache
 from typing import NamedTuple
@@ -47,10 +48,20 @@ class _Soft(NamedTuple):
 class Spread:
     """The constraints of one signature on the nodes as they are."""
 
-    def __init__(self, table: NodeTable, spec: PodSpec) -> None:
-        hard = [one for one in spec.spread if one.hard]
-        soft = [one for one in spec.spread if not one.hard]
-        hard_keys, soft_keys = _all_keys(table, hard), _all_keys(table, soft)
+    def __init__(
+        self,
+        table: NodeTable,
+        spec: PodSpec,
+        constraints: Sequence[SpreadConstraint],
+        needs_all_keys: bool,
+    ) -> None:
+        """Where nodes need not have all keys to be scored, those without one are one more domain
+        of it.
+        """
+        hard = [one for one in constraints if one.hard]
+        soft = [one for one in constraints if not one.hard]
+        needed = soft if needs_all_keys else []
+        hard_keys, soft_keys = _all_keys(table, hard), _all_keys(table, needed)
         self.has_keys = soft_keys
         self.hard = [self._hard(table, spec, one, hard_keys) for one in hard]
         self.soft = [
@@ -107,7 +118,8 @@ class Spread:
             else:
                 size = int(np.count_nonzero(np.bincount(place[scored])))
                 matching = one.domains.sums(row)[place]
-            raw += matching * _ln(size + 2) + float(one.rule.max_skew - 1)
+            score = matching * _ln(size + 2) + float(one.rule.max_skew - 1)
+            raw += np.where(one.domains.absent, 0.0, score)
         return raw
 
 

@@ -165,3 +165,34 @@ def teams(_draw: Random, draft: Draft) -> None:
         found = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         found["metadata"]["labels"] = labels  # type: ignore[index]
         draft.classes.append(found)
+
+
+def services(draw: Random, draft: Draft) -> None:
+    """Services and controllers that select pods, which are spread by default then."""
+    _needs_labels(draw, draft)
+    for number, pod in enumerate(some(draw, draft.pending)):
+        pod.labels.setdefault(APP, draw.choice(APPS))
+        selector = {APP: draw.choice((pod.labels[APP], pod.labels[APP], draw.choice(APPS)))}
+        form = draw.randrange(5)
+        if form < 3:
+            if draw.random() < 0.2 and TIER in pod.labels:
+                selector[TIER] = pod.labels[TIER]
+            spec: Object = {"selector": selector} if draw.random() < 0.95 else {}
+            _add(draft, "v1", "Service", f"service-{number}", pod.namespace, spec)
+        if form >= 2:
+            kind, version = draw.choice(
+                (
+                    *(("ReplicaSet", "apps/v1"), ("StatefulSet", "apps/v1")),
+                    ("ReplicationController", "v1"),
+                )
+            )
+            given = selector if version == "v1" else {"matchLabels": selector}
+            _add(draft, version, kind, f"owner-{number}", pod.namespace, {"selector": given})
+            owner = {"apiVersion": version, "kind": kind, "name": f"owner-{number}", "uid": "u"}
+            pod.owners.append(owner | {"controller": draw.random() < 0.9})
+
+
+def _add(draft: Draft, version: str, kind: str, name: str, namespace: str, spec: Object) -> None:
+    metadata = {"name": name, "namespace": namespace}
+    found = {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+    draft.classes.append(found)

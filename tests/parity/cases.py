@@ -26,6 +26,7 @@ FEATURES: tuple[Feature, ...] = (
     *(between.labelled, between.hard_spread, between.soft_spread),
     *(between.pod_affinity, between.pod_anti_affinity, between.existing_anti_affinity),
     between.pods_preferred,
+    between.services,
     rules.bystanders,
 )
 # Their scores need several values on the feasible nodes of one pod.

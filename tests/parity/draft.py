@@ -69,6 +69,7 @@ class Pod:
     labels: dict[str, str] = field(default_factory=dict)
     phase: str = "Running"
     ends: bool = False
+    owners: list[Object] = field(default_factory=list)
 
     @property
     def mains(self) -> list[Container]:
@@ -114,6 +115,8 @@ class Pod:
             spec["nodeName"] = self.node
         metadata: Object = {"name": self.name, "namespace": self.namespace, "labels": self.labels}
         metadata["uid"] = f"{self.namespace}.{self.name}"
+        if self.owners:
+            metadata["ownerReferences"] = self.owners
         if self.ends:
             metadata |= {"deletionTimestamp": ENDS_AT, "deletionGracePeriodSeconds": 30}
         found_pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -103,6 +103,7 @@ BUGS = (
         "node_affinity",
         "        return np.logical_not(named)\n\n\nclass",
         "        return np.logical_and(named, False)\n\n\nclass",
+        first=(5, 59),
     ),
     _bug(
         "conflict-unseen",
@@ -218,7 +219,7 @@ BUGS = (
         "pod_topology_spread",
         "int(np.count_nonzero(there)) >= rule.min_domains",
         "True",
-        first=(211, 231),
+        first=(334, 403),
     ),
     _bug(
         "spread-over-nodes-it-may-not-use",
@@ -244,6 +245,13 @@ BUGS = (
         "pod_topology_spread",
         "(whole + (values - whole >= 0.5))",
         "whole",
+    ),
+    _bug(
+        "default-spread-needs-all-keys",
+        "pod_topology_spread",
+        "needed = soft if needs_all_keys else []",
+        "needed = soft",
+        first=(97, 184),
     ),
     _bug(
         "first-of-its-kind-refused",

@@ -63,7 +63,7 @@ def test_every_decision_is_one_of_kube_schedulers(seed, shards, batch, oracle, t
     assert wrong(given, made, oracle) == []
 
 
-@pytest.mark.parametrize("seed", (*SEEDS, 4))
+@pytest.mark.parametrize("seed", [*SEEDS, 4])
 @pytest.mark.parametrize("batch", ["true", "false"])
 def test_rules_between_pods_are_kept_as_kube_scheduler_keeps_them(
     seed, batch, oracle, tmp_path, capsys

@@ -14,6 +14,7 @@ from msgspec import Struct
 from shared.adapters.worlds.arrivals import Pod
 from shared.adapters.worlds.cluster_objects import budget_of, budget_rule_of, node_of
 from shared.adapters.worlds.controllers import Expansion
+from shared.adapters.worlds.default_spread import SPREADING, Spreaders
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.manifests import Object, expansion_of, namespace_of
 from shared.adapters.worlds.scheduler_config import config_of
@@ -21,7 +22,6 @@ from shared.model.objects import Budget, Node
 from shared.model.profile import Configuration
 
 READ = ("Node", "Pod", "PriorityClass", "PodDisruptionBudget", "Namespace")
-SPREADING = ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
 ENDED = ("Succeeded", "Failed")
 
 
@@ -55,6 +55,26 @@ class Case(Struct, frozen=True):
     config: Configuration | None = None
 
 
+class _Pods:
+    """Makes pods of a case's objects, with all that rules between pods look at."""
+
+    def __init__(self, expansion: Expansion, spreaders: Spreaders) -> None:
+        self._expansion, self._spreaders = expansion, spreaders
+
+    def pod(self, one: Object) -> Pod:
+        """The pod of one object."""
+        (pod,) = self._expansion.pods(one.document, one.metadata, one.namespace)
+        labels = dict(pod.labels)
+        spec = msgspec.structs.replace(
+            pod.spec,
+            namespace=pod.namespace,
+            labels=pod.labels,
+            terminating=pod.terminating,
+            spread_by=self._spreaders.selector(one.metadata, pod.namespace, labels),
+        )
+        return msgspec.structs.replace(pod, spec=spec)
+
+
 def case_of(what: str, value: object) -> Case:
     """Read {"objects": [...], "pods": [...]}. Raises WorldError naming object, field and rule."""
     document = Fields.root(what, value)
@@ -63,21 +83,21 @@ def case_of(what: str, value: object) -> Case:
     seen: set[tuple[str, str, str]] = set()
     objects = list(_objects(document, "objects", seen))
     classes = (one for one in objects if one.kind == "PriorityClass")
-    expansion = expansion_of(classes)
+    read = _Pods(expansion_of(classes), _spreaders(document))
     nodes = tuple(node_of(one.metadata, one.document) for one in objects if one.kind == "Node")
     asked = []
     for one in _objects(document, "pods", seen):
         if one.kind != "Pod":
             raise one.document.error("kind", "must be Pod")
-        pod = _pod(one, expansion)
+        pod = read.pod(one)
         if pod.node:
             raise one.document.error("spec.nodeName", "is set: this pod is not pending")
         asked.append(pod)
     names = frozenset(node.name for node in nodes)
     return Case(
         nodes,
-        tuple(_placed(objects, expansion, names)),
-        tuple(_nominated(objects, expansion, names)),
+        tuple(_placed(objects, read, names)),
+        tuple(_nominated(objects, read, names)),
         tuple(asked),
         tuple(_budget(one) for one in objects if one.kind == "PodDisruptionBudget"),
         document.flag("preempt"),
@@ -90,8 +110,6 @@ def _objects(document: Fields, key: str, seen: set[tuple[str, str, str]]) -> Ite
     """Those of a list that decide something; `seen` holds the names of all so far."""
     for item in document.children(key):
         kind = item.text("kind", "Pod" if key == "pods" else "")
-        if kind in SPREADING:
-            raise item.error("kind", f"a {kind} spreads its pods, which is not supported")
         if not kind:
             raise item.error("kind", "is required")
         if kind in READ:
@@ -108,24 +126,30 @@ def _budget(one: Object) -> Budget:
     return msgspec.structs.replace(budget_of(rule, 0), allowed=rule.allowed or 0)
 
 
-def _placed(objects: list[Object], expansion: Expansion, nodes: frozenset[str]) -> Iterator[Placed]:
+def _spreaders(document: Fields) -> Spreaders:
+    found = Spreaders()
+    for item in document.children("objects"):
+        if item.text("kind") in SPREADING:
+            found.add(Fields(f"{document.what}: {item.path}", "", item.values))
+    return found
+
+
+def _placed(objects: list[Object], read: _Pods, nodes: frozenset[str]) -> Iterator[Placed]:
     for one in objects:
         if one.kind != "Pod" or one.document.child("status").text("phase") in ENDED:
             continue
-        pod = _pod(one, expansion)
+        pod = read.pod(one)
         if pod.node and pod.node not in nodes:
             raise one.document.error("spec.nodeName", f"no Node {pod.node!r} in this case")
         if pod.node:
             yield Placed(pod, _start_ms(one.document.child("status")))
 
 
-def _nominated(
-    objects: list[Object], expansion: Expansion, nodes: frozenset[str]
-) -> Iterator[Nominated]:
+def _nominated(objects: list[Object], read: _Pods, nodes: frozenset[str]) -> Iterator[Nominated]:
     for one in objects:
         node = one.document.child("status").text("nominatedNodeName")
         if one.kind == "Pod" and node in nodes and not one.document.child("spec").has("nodeName"):
-            yield Nominated(_pod(one, expansion), node)
+            yield Nominated(read.pod(one), node)
 
 
 def _start_ms(status: Fields) -> int | None:
@@ -138,14 +162,3 @@ def _start_ms(status: Fields) -> int | None:
         raise status.error(
             "startTime", f"{text!r} is no time such as 2026-01-02T03:04:05Z"
         ) from error
-
-
-def _pod(one: Object, expansion: Expansion) -> Pod:
-    (pod,) = expansion.pods(one.document, one.metadata, one.namespace)
-    spec = msgspec.structs.replace(
-        pod.spec,
-        namespace=pod.namespace,
-        labels=pod.labels,
-        terminating=pod.terminating,
-    )
-    return msgspec.structs.replace(pod, spec=spec)

@@ -37,16 +37,18 @@ Labels = Mapping[str, str]
 
 def spread_of(spec: Fields, labels: Labels) -> tuple[SpreadConstraint, ...]:
     """spec.topologySpreadConstraints, in their order."""
-    found = tuple(_constraint(item, labels) for item in spec.children("topologySpreadConstraints"))
+    items = list(spec.children("topologySpreadConstraints"))
+    found = tuple(constraint_of(item, labels) for item in items)
     seen = set()
-    for item, one in zip(spec.children("topologySpreadConstraints"), found, strict=True):
+    for item, one in zip(items, found, strict=True):
         if (one.topology_key, one.hard) in seen:
             raise item.error("topologyKey", "is there twice with this whenUnsatisfiable")
         seen.add((one.topology_key, one.hard))
     return found
 
 
-def _constraint(fields: Fields, labels: Labels) -> SpreadConstraint:
+def constraint_of(fields: Fields, labels: Labels) -> SpreadConstraint:
+    """One constraint."""
     fields.only(SPREAD_FIELDS)
     fields.required_text("whenUnsatisfiable")
     hard = fields.one_of("whenUnsatisfiable", ("DoNotSchedule", "ScheduleAnyway"), "")

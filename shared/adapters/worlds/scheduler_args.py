@@ -10,8 +10,9 @@ import msgspec
 
 from shared.adapters.worlds import affinity
 from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.pod_rules import constraint_of
 from shared.adapters.worlds.scheduler_plugins import PLUGINS, REMOVED
-from shared.model.objects import GPU
+from shared.model.objects import GPU, SpreadConstraint
 from shared.model.profile import REQUESTED_TO_CAPACITY_RATIO, STRATEGIES, Profile, Strategy
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
@@ -117,9 +118,15 @@ def _pod_topology_spread(args: Fields) -> Arguments:
     constraints = list(args.children("defaultConstraints"))
     if constraints and kind == "System":
         raise args.error("defaultingType", "must be List where there are defaultConstraints")
-    if constraints:
-        raise args.error("defaultConstraints", "is not supported")
-    return {}
+    if kind == "System":
+        return {}
+    return {"default_spread": tuple(_default_constraint(item) for item in constraints)}
+
+
+def _default_constraint(fields: Fields) -> SpreadConstraint:
+    if fields.has("labelSelector"):
+        raise fields.error("labelSelector", "must not be set in default constraints")
+    return constraint_of(fields, {})
 
 
 # ---------------------------------------------------------------------------------------- resources

@@ -155,7 +155,10 @@ def test_a_term_that_names_two_nodes_at_once_rejects_the_pod_and_counts_no_nodes
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ({"objects": [{"kind": "Service"}]}, "objects[0].kind: a Service spreads its pods"),
+        (
+            {"objects": [{"kind": "Service", "spec": {"selector": 1}}]},
+            "objects[0]: spec.selector: must be an object, is 1",
+        ),
         ({"objects": [{}]}, "objects[0].kind: is required"),
         ({"config": {"profiles": []}}, "config.apiVersion: is required"),
         (

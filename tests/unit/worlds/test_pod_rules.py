@@ -10,6 +10,7 @@ from shared.model.objects import PodTerm, PreferredPodTerm, Requirement, SpreadC
 from tests.parity.builders import node, pod
 
 WEB = {"matchLabels": {"app": "web"}}
+WEB_LABELS = {"labels": WEB["matchLabels"]}
 IS_WEB = (Requirement("app", "In", ("web",)),)
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -118,3 +119,37 @@ def test_a_term_that_no_api_server_takes(value, text):
     with pytest.raises(WorldError) as raised:
         affinity(value)
     assert text in str(raised.value)
+
+
+def by_default(*objects, labels=WEB_LABELS["labels"], **metadata):
+    """The weighted spread score of each node, for a pod that says nothing about it."""
+    asked, there = pod("p"), pod("there", nodeName="a")
+    asked["metadata"] |= {"labels": labels} | metadata
+    there["metadata"] |= WEB_LABELS
+    nodes = [node(name) for name in "ab"]
+    for one in nodes:
+        one["metadata"]["labels"] = {"kubernetes.io/hostname": one["metadata"]["name"]}
+    answer = score_case({"objects": [*nodes, there, *objects], "pods": [asked]})["pods"][0]
+    scores = (one["scores"].get("PodTopologySpread") for one in answer["nodes"].values())
+    return tuple(scores)
+
+
+def made(kind, selector, version="apps/v1"):
+    metadata = {"name": "own", "namespace": "default"}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": selector}
+
+
+def test_what_a_service_or_a_controller_selects_is_spread_by_default():
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "own", "controller": True}
+    assert by_default() == (None, None)
+    service = made("Service", {"selector": {"app": "web"}}, "v1")
+    spread = by_default(service)
+    assert spread[0] < spread[1] == 200
+    assert by_default(service, labels={"app": "other"}) == (None, None)
+    assert by_default(made("Service", {}, "v1")) == (None, None)
+    replicas = made("ReplicaSet", {"selector": WEB})
+    assert by_default(replicas) == (None, None)
+    assert by_default(replicas, ownerReferences=[owner]) == spread
+    assert by_default(replicas, ownerReferences=[owner | {"controller": False}]) == (None, None)
+    other = owner | {"apiVersion": "example.com/v1"}
+    assert by_default(replicas, ownerReferences=[other]) == (None, None)
