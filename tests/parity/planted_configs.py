@@ -19,6 +19,7 @@ BUGS = (
         SCORES,
         "(2 * total + weights) // (2 * weights) if self._has_curve",
         "total // weights if self._has_curve",
+        first=(177, 195),
     ),
     _bug(
         "curve-counts-zeros",
