@@ -47,7 +47,7 @@ def signature_defined(state: PlacementState, event: SignatureDefined) -> None:
         define(state, event.sig, event.spec)
     for one in state.todo.unknown.pop(event.sig, ()):
         if isinstance(one, Work):
-            one.priority = event.spec.priority
+            one.prioritise(event.spec.priority)
             state.todo.add(one)
         else:
             admit_ask(state, one)

@@ -33,8 +33,13 @@ class Work:
     ) -> None:
         """`order` counts arrivals in this shard and makes the key unique."""
         self.attempt, self.sig, self.ids, self.start = attempt, sig, ids, 0
-        self.urgent, self.priority, self.order = urgent, priority, order
-        self.key = (0 if urgent else 1, -priority, order)
+        self.urgent, self.order = urgent, order
+        self.prioritise(priority)
+
+    def prioritise(self, priority: int) -> None:
+        """Only while it is not queued: its place follows from it."""
+        self.priority = priority
+        self.key = (0 if self.urgent else 1, -priority, self.order)
 
     def left(self) -> I64:
         """Pods not answered yet."""

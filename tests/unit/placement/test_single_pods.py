@@ -94,6 +94,14 @@ def test_a_dispatch_waits_for_its_signature():
     assert placed(shard.reload().sig(1, spec()).run()) == [(1, 1)]
 
 
+def test_a_dispatch_whose_signature_came_late_goes_by_its_priority():
+    shard = Shard().nodes(1, node("a")).sig(1, spec()).dispatch(2, 2)
+    shard.dispatch(1, 1).sig(2, spec(priority=-5))
+    assert [pod for pod, _ in placed(shard.run())] == [1, 2]
+    shard.dispatch(3, 3).dispatch(1, 4).sig(3, spec(priority=5))
+    assert [pod for pod, _ in placed(shard.run())] == [3, 4]
+
+
 def test_a_pod_that_went_before_it_was_picked_is_left_out():
     shard = two_nodes().dispatch(1, 1, 2, 3)
     assert [pod for pod, _ in placed(shard.gone(2).run())] == [1, 3]
