@@ -78,6 +78,13 @@ def _need(key: str, operator: str, *values: str) -> Object:
     return {"key": key, "operator": operator, "values": list(values)}
 
 
+def spread(*constraints: Object) -> Object:
+    """A profile with these constraints for pods that have none."""
+    return args("PodTopologySpread", defaultingType="List", defaultConstraints=list(constraints))
+
+
+HOST = {"maxSkew": 1, "topologyKey": "host", "whenUnsatisfiable": "ScheduleAnyway"}
+ZONE = HOST | {"topologyKey": "zone"}
 NAMES = ("default-scheduler", "other")
 CASES: dict[str, tuple[Object, str]] = {
     "empty": (top(), TAKEN),
@@ -238,6 +245,10 @@ CASES: dict[str, tuple[Object, str]] = {
         args("PodTopologySpread", defaultConstraints=[{"maxSkew": 1}]),
         REFUSED,
     ),
+    "a spread": (spread(HOST, ZONE | {"whenUnsatisfiable": "DoNotSchedule"}), TAKEN),
+    "the same spread twice": (spread(HOST, HOST | {"maxSkew": 2}), REFUSED),
+    "a spread with a selector": (spread(HOST | {"labelSelector": {}}), REFUSED),
+    "a spread without skew": (spread(HOST | {"maxSkew": 0}), REFUSED),
     "no spread": (args("PodTopologySpread", defaultingType="List"), TAKEN),
     "binding time": (args("VolumeBinding", bindTimeoutSeconds=60), TAKEN),
     "negative binding time": (args("VolumeBinding", bindTimeoutSeconds=-1), REFUSED),

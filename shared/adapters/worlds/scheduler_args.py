@@ -120,7 +120,12 @@ def _pod_topology_spread(args: Fields) -> Arguments:
         raise args.error("defaultingType", "must be List where there are defaultConstraints")
     if kind == "System":
         return {}
-    return {"default_spread": tuple(_default_constraint(item) for item in constraints)}
+    found = [_default_constraint(item) for item in constraints]
+    pairs = [(one.topology_key, one.hard) for one in found]
+    for number, pair in enumerate(pairs):
+        if pair in pairs[:number]:
+            raise constraints[number].error("", "repeats a topologyKey and whenUnsatisfiable")
+    return {"default_spread": tuple(found)}
 
 
 def _default_constraint(fields: Fields) -> SpreadConstraint:
