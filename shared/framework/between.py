@@ -102,7 +102,7 @@ def rules_of(table: NodeTable, sig: Signature) -> Rules | None:
     """The rules for a signature, made anew when nodes or counters changed; None = there are none.
     Signatures must be known to the table's counters.
     """
-    if not table.counters and not sig.constraints:  # which may count nobody
+    if not sig.is_concerned:
         return None
     base = table.parent or table
     version = (base.counters.version, base.static_version, base.changes.restarts)

@@ -6,13 +6,19 @@ term themselves (it speaks about whoever comes later). Which counters a pod move
 signature, so a charge costs nothing where there are no rules.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from shared.framework.layout import I32, I64
-from shared.framework.selectors import Matcher, NamespaceLabels, matcher_of
+from shared.framework.selectors import (
+    Matcher,
+    NamespaceLabels,
+    Places,
+    looks_at,
+    matcher_of,
+    places_of,
+)
 from shared.model.objects import PodSpec, Selector
 
 if TYPE_CHECKING:
@@ -125,6 +131,10 @@ class Counters:
         self._users: dict[Counter, int] = {}  # signatures that read or move a counter by its terms
         self._free: list[int] = []
         self._sigs: dict[Signature, None] = {}
+        # Few of many: clusters have thousands of rules, most of them about one app.
+        self._at: Places[Signature] = Places()
+        self._matchings: Places[Matching] = Places()
+        self._ownings: Places[Owning] = Places()
 
     def __bool__(self) -> bool:
         return bool(self.index)
@@ -136,26 +146,26 @@ class Counters:
         match: whoever knows where the pods of those are must `count` them.
         """
         spec = sig.spec
+        places = places_of(spec)
         self._sigs[sig] = None
+        self._at.add(sig, places)
         fresh = [counter for counter in read_by(sig) if self._use(counter)]
         owned = owned_by(spec)
         for owning in owned:
             self._use(owning)
         moved = [(self.index[owning], amount) for owning, amount in owned.items()]
-        if spec.namespace:
-            moved += [
-                (at, 1)
-                for counter, at in self.index.items()
-                if isinstance(counter, Matching)
-                and counter not in fresh
-                and counter.matches(spec, self.labels_of)
-            ]
+        moved += [
+            (self.index[counter], 1)
+            for counter in self._matchings.at(places)
+            if counter not in fresh and counter.matches(spec, self.labels_of)
+        ]
         sig.counted = tuple(moved)
         return [(self.index[counter], self._matched(counter)) for counter in fresh]
 
     def drop(self, sig: "Signature") -> None:
         """Forget a signature of which no pod is left, and counters that only it needed."""
-        self._sigs.pop(sig, None)
+        del self._sigs[sig]
+        self._at.drop(sig, places_of(sig.spec))
         needed: list[Counter] = [*read_by(sig), *owned_by(sig.spec)]
         for counter in needed:
             self._users[counter] -= 1
@@ -188,12 +198,17 @@ class Counters:
             self._free = list(range(len(self.counts) - 1, first - 1, -1))
         self.index[counter] = self._free.pop()
         self.version += 1
+        if isinstance(counter, Matching):
+            self._matchings.add(counter, looks_at(counter.matchers[0]))
+        else:
+            self._ownings.add(counter, looks_at(counter.matcher))
         return True
 
     def _matched(self, counter: Matching) -> list["Signature"]:
         """Signatures that a counter matches, which move it from now on."""
         at = self.index[counter]
-        found = [sig for sig in self._sigs if counter.matches(sig.spec, self.labels_of)]
+        there = self._at.at(looks_at(counter.matchers[0]))
+        found = [sig for sig in there if counter.matches(sig.spec, self.labels_of)]
         for sig in found:
             sig.counted = (*sig.counted, (at, 1))
         return found
@@ -203,9 +218,21 @@ class Counters:
         self.counts[at] = 0
         self._free.append(at)
         self.version += 1
-        for sig in self._sigs:
-            if any(moved == at for moved, _ in sig.counted):
-                sig.counted = tuple(one for one in sig.counted if one[0] != at)
+        if isinstance(counter, Owning):
+            self._ownings.drop(counter, looks_at(counter.matcher))
+            return
+        places = looks_at(counter.matchers[0])
+        self._matchings.drop(counter, places)
+        for sig in self._at.at(places):
+            sig.counted = tuple(one for one in sig.counted if one[0] != at)
+
+    def owned(self, kind: str, spec: PodSpec) -> list[tuple[str, int]]:
+        """(topology key, row) of the terms of this kind that speak about pods of a spec."""
+        return [
+            (owning.topology_key, self.index[owning])
+            for owning in self._ownings.at(places_of(spec))
+            if owning.kind == kind and owning.matcher.matches(spec, self.labels_of)
+        ]
 
     # ------------------------------------------------------------------------------ counts
 
@@ -242,18 +269,8 @@ class Counters:
     def twin(self) -> "Counters":
         """The same counters with counts of their own, for a trial."""
         twin = Counters()
-        for name in ("index", "version", "labels_of", "_users", "_free", "_sigs"):
+        shared = ("index", "version", "labels_of", "_users", "_free", "_sigs")
+        for name in (*shared, "_at", "_matchings", "_ownings"):
             setattr(twin, name, getattr(self, name))
         twin.counts = self.counts.copy() if self.index else self.counts
         return twin
-
-
-def owners(counters: Counters, kind: str, spec: PodSpec) -> Sequence[tuple[str, int]]:
-    """(topology key, row) of the terms of this kind that speak about pods of a spec."""
-    return [
-        (owning.topology_key, at)
-        for owning, at in counters.index.items()
-        if isinstance(owning, Owning)
-        and owning.kind == kind
-        and owning.matcher.matches(spec, counters.labels_of)
-    ]

@@ -47,7 +47,15 @@ class Signature:
         *("amount_checks", "asked", "best_effort", "checks", "cpu", "delta", "filter_delta"),
         *("gpu_count", "gpu_milli", "linear", "memory", "ports", "requests", "room", "room_cpu"),
         *("room_memory", "score_delta", "sig_id", "spec", "taken_cpu", "taken_memory"),
-        *("checked_ports", "constraints", "more_scored", "plugins", "scores", "whole_devices"),
+        *(
+            "checked_ports",
+            "constraints",
+            "is_concerned",
+            "more_scored",
+            "plugins",
+            "scores",
+            "whole_devices",
+        ),
         *("_floors", "counted", "rules"),
     )
 
@@ -59,6 +67,8 @@ class Signature:
         self.spec = spec
         self.plugins = plugins
         self.constraints = plugins.profile.constraints(spec)
+        # Rules between pods may be about it, or are its own.
+        self.is_concerned = bool(spec.namespace) or spec.has_rules
         self.ports = spec.host_ports
         self.checked_ports = spec.host_ports if plugins.checks_ports else ()
         self.filter_delta = self._requests(table)

@@ -16,7 +16,6 @@ from shared.framework.counters import (
     Counts,
     Matching,
     affinity_counter,
-    owners,
 )
 from shared.framework.domains import Domains
 from shared.framework.layout import I32, I64, Mask
@@ -73,7 +72,7 @@ class Affinity:
             term(one.topology_key, matching(Matching((matcher_of(one, spec),))))
             for one in spec.pod_anti_affinity
         ]
-        self.opposed = [term(key, at) for key, at in owners(counters, OPPOSED, spec)]
+        self.opposed = [term(key, at) for key, at in counters.owned(OPPOSED, spec)]
         self.scored = [
             term(
                 one.term.topology_key,
@@ -85,7 +84,7 @@ class Affinity:
         for kind, weight in ((PREFERRED, 1), (AVOIDED, 1), (AFFINE, hard_weight)):
             if not weight:
                 continue
-            self.scored += [term(key, at, weight) for key, at in owners(counters, kind, spec)]
+            self.scored += [term(key, at, weight) for key, at in counters.owned(kind, spec)]
 
     def skips(self, counts: Counts) -> bool:
         """Whether PreFilter leaves the plugin out of the cycle: nobody is there to be refused by.

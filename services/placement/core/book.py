@@ -33,14 +33,9 @@ def define(state: PlacementState, sig: int, spec: PodSpec) -> None:
     counted = spec.without_rules() if state.shards > 1 and spec.has_rules else spec
     compiled_sig = Signature(state.table, sig, counted, state.plugins_of(spec))
     state.sigs[sig] = compiled_sig
-    if has_counters(compiled_sig):
+    if compiled_sig.is_concerned:
         for counter, matched in state.table.counters.add(compiled_sig):
             count_charged(state, counter, {one.sig_id for one in matched})
-
-
-def has_counters(sig: Signature) -> bool:
-    """Whether rules between pods may look at its pods, or are its own."""
-    return bool(sig.spec.namespace) or sig.spec.has_rules
 
 
 def is_wide(state: PlacementState, sig: int) -> bool:
@@ -146,7 +141,7 @@ def forget_if_unused(state: PlacementState, sig: int) -> None:
     nominated = any(one.sig == sig for one in state.nominations.values())
     if not state.sig_pods.get(sig) and not nominated:
         state.retired.discard(sig)
-        if has_counters(state.sigs[sig]):
+        if state.sigs[sig].is_concerned:
             state.table.counters.drop(state.sigs[sig])
         del state.specs[sig], state.sigs[sig], state.loads[sig]
 
