@@ -69,7 +69,7 @@ def test_rules_between_pods_are_kept_as_kube_scheduler_keeps_them(
     seed, batch, oracle, tmp_path, capsys
 ):
     given = world(seed, between=True)
-    made = played(given, tmp_path, 1, batch, limit_s=SHORT_S)
+    made = played(given, tmp_path, 1, batch)
     assert {one.pod for one in made} == set(given.pods)
     assert wrong(given, made, oracle) == []
 
