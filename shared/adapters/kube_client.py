@@ -78,6 +78,7 @@ class KubeClient:
         """Nothing is read or opened yet."""
         self.credentials = credentials
         self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
         self._tls: ssl.SSLContext | bool = True
         self._certificate = b""
         # None where a proxy is to be used, which only aiohttp can.
@@ -88,7 +89,8 @@ class KubeClient:
         )
 
     async def close(self) -> None:
-        """Close every connection. Idempotent."""
+        """Close every connection, and make no more until `open`. Idempotent."""
+        self._is_closed = True
         session, self._session = self._session, None
         wire, self._wire = self._wire, None
         if wire is not None:
@@ -101,6 +103,7 @@ class KubeClient:
         async with self._opening:
             if self._session is not None:
                 return
+            self._is_closed = False
             await self.credentials.load()
             self._tls = self.credentials.tls()
             self._certificate = self.credentials.certificate
@@ -226,6 +229,9 @@ class KubeClient:
             raise ConnectionError(f"{type(error).__name__}: {error}") from error
 
     async def _ready(self) -> aiohttp.ClientSession:
+        if self._is_closed:
+            # Whoever has not heard of the end yet would connect again, and nobody would close that.
+            raise NotSent("this client is closed")
         if self._session is None:
             await self.open()
         elif self.credentials.is_due:

@@ -6,11 +6,11 @@ runs once more as a user who lacks that one verb, fails, and the product names w
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -24,7 +24,7 @@ from shared.adapters.kube_kinds import OTHER_KINDS, Kind
 from shared.events.base import Event
 from shared.events.observed import BudgetsSeen, GangsSeen, NodesSeen, ObjectsSeen, PodsSeen
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, PodRef
+from shared.ports.cluster import BindRequest, PodRef, Watched
 from shared.testing.kube_credentials import MUSTER, User
 from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
@@ -101,13 +101,15 @@ class World:
     async def sees(self, kind: type[Event], change: Callable[[], object], seconds: float) -> bool:
         """Whether a watch from now on tells of a change."""
         listed = self.servers.api.get("/api/v1/nodes").ok()
-        stream = self.cluster.watch(int(listed["metadata"]["resourceVersion"]))
+        since = int(listed["metadata"]["resourceVersion"])
+        stream = cast("AsyncGenerator[Watched]", self.cluster.watch(since))
         changed = False
 
         async def look() -> None:
-            async for watched in stream:
-                if changed and any(isinstance(event, kind) for event in watched.events):
-                    return
+            async with aclosing(stream):
+                async for watched in stream:
+                    if changed and any(isinstance(event, kind) for event in watched.events):
+                        return
 
         looking = asyncio.create_task(look())
         await asyncio.sleep(0.5)

@@ -13,6 +13,7 @@ from typing import Any, Self
 from shared.testing.kube_api import KubeApi
 
 PODS = "/api/v1/namespaces/default/pods"
+SETTLE_S = 1.0
 STOP_S = 20.0
 ROOT = Path(__file__).parents[2]
 
@@ -93,7 +94,10 @@ class Running:
             self.process.stdout.close()
 
     def stop(self) -> str:
-        """Ctrl-C; the standard output of a clean end."""
+        """Ctrl-C; the standard output of a clean end. The API shows a bind before its outcome is
+        in the journals: on a slow machine that is long enough to end in between.
+        """
+        time.sleep(SETTLE_S)
         self.process.send_signal(signal.SIGINT)
         out, _ = self.process.communicate(timeout=STOP_S)
         assert self.process.returncode == 0, self.said()

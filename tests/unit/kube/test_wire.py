@@ -315,3 +315,15 @@ async def test_a_proxy_of_the_kubeconfig_is_used(api: FakeApi, tmp_path):
     finally:
         await client.close()
     assert [path.rpartition("/")[2] for _, path in api.requests] == ["pods"]
+
+
+async def test_a_closed_client_makes_no_connection_until_it_is_opened(api, cluster):
+    """Watches that hear of the end too late would connect again, and nobody would close that."""
+    assert await cluster.identity()
+    await cluster.close()
+    with pytest.raises(NotSent, match="closed"):
+        await cluster.client.request("GET", "/api")
+    with pytest.raises(ConnectionError):
+        await anext(cluster.watch(1))
+    await cluster.open()
+    assert await cluster.identity()
