@@ -3,7 +3,8 @@
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from shared.model.objects import PodSpec, PodTerm, Requirement, Selector
+from shared.model.objects import PodSpec, PodTerm, Selector
+from shared.model.selectors import holds
 
 NamespaceLabels = Mapping[str, tuple[tuple[str, str], ...]]
 T = TypeVar("T", bound=Hashable)
@@ -92,16 +93,3 @@ def matcher_of(term: PodTerm, owner: PodSpec) -> Matcher:
     if not namespaces and term.namespace_selector is None:
         namespaces = (owner.namespace,)
     return Matcher(term.selector, namespaces, term.namespace_selector)
-
-
-def holds(selector: Selector, labels: Mapping[str, str]) -> bool:
-    """Whether labels fulfil every requirement."""
-    return all(_holds(one, labels.get(one.key)) for one in selector)
-
-
-def _holds(requirement: Requirement, value: str | None) -> bool:
-    if requirement.operator == "In":
-        return value in requirement.values
-    if requirement.operator == "NotIn":
-        return value not in requirement.values
-    return (value is not None) == (requirement.operator == "Exists")

@@ -14,9 +14,9 @@ import numpy as np
 from shared.framework.counters import Counts, spread_counter
 from shared.framework.domains import Domains
 from shared.framework.layout import F64, I32, I64, Mask
-from shared.framework.selectors import holds
 from shared.framework.table import NodeTable
 from shared.model.objects import PodSpec, SpreadConstraint
+from shared.model.selectors import holds
 from shared.plugins.node_affinity import NodeAffinity
 from shared.plugins.taint_toleration import TaintToleration
 

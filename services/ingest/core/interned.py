@@ -9,7 +9,8 @@ import numpy as np
 from services.ingest.core.state import HeldGang, IngestState, Labels, LabelSet, Signature
 from services.ingest.core.table import I32
 from shared.events.ingest import SignatureDefined, SignatureRetired
-from shared.model.objects import Budget, PodSpec, Requirement
+from shared.model.objects import Budget, PodSpec
+from shared.model.selectors import holds
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -107,19 +108,4 @@ def covers(budget: Budget, namespace: str, labels: Labels) -> bool:
     found = dict(labels)
     if any(found.get(key) != value for key, value in budget.match_labels):
         return False
-    return all(_holds(requirement, found) for requirement in budget.match_expressions)
-
-
-def _holds(requirement: Requirement, labels: dict[str, str]) -> bool:
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case _:
-            return False
+    return holds(budget.match_expressions, found)

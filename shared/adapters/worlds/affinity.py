@@ -15,6 +15,7 @@ from shared.model.objects import (
     Taint,
     Toleration,
 )
+from shared.model.selectors import holds
 
 EFFECTS = (NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE)
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -144,13 +145,4 @@ def selects(
         return False
     if any(labels.get(key) != value for key, value in match_labels):
         return False
-    return all(_holds(labels, expression) for expression in expressions)
-
-
-def _holds(labels: dict[str, str], expression: Requirement) -> bool:
-    value = labels.get(expression.key)
-    if expression.operator == "In":
-        return value in expression.values
-    if expression.operator == "NotIn":
-        return value not in expression.values
-    return (value is not None) == (expression.operator == "Exists")
+    return holds(expressions, labels)
