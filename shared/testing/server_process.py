@@ -142,8 +142,10 @@ class ServerProcess:
         self._end(signal.SIGTERM)
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers."""
+        """SIGSTOP: connections stay open and nothing answers, from the return on."""
         os.kill(self.pid, signal.SIGSTOP)
+        # Its threads stop one by one, each when it is next scheduled.
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """SIGCONT."""

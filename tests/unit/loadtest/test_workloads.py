@@ -1,0 +1,40 @@
+"""Workloads are played to their end, and a figure without all its pods is void."""
+
+import asyncio
+
+import pytest
+
+from loadtest.workloads import play as playing
+from loadtest.workloads.ops import Barrier, Churn, CreateNodes, CreatePods, Workload
+from loadtest.workloads.play import play
+from loadtest.workloads.shapes import PLAIN, WORKLOADS
+from shared.model.objects import CPU, PodSpec
+
+LARGE = PodSpec(requests=((CPU, 9_000),))
+
+
+def played(tmp_path, *ops):
+    return asyncio.run(play(Workload(lambda: list(ops), 0), tmp_path))
+
+
+def test_only_measured_pods_count_and_all_of_them(tmp_path):
+    first, measured = CreatePods(7, PLAIN), CreatePods(5, PLAIN, measured=True)
+    stuck, churn = CreatePods(3, LARGE, stays=True), Churn(LARGE, 0.01)
+    nodes = CreateNodes(4, ("a", "b"))
+    found = played(tmp_path, nodes, first, Barrier(), stuck, churn, measured, Barrier())
+    assert (found.pods, found.bound) == (5, 5)
+    assert found.pods_per_s > 0
+
+
+def test_a_run_with_an_unbound_pod_is_void(tmp_path, monkeypatch):
+    monkeypatch.setattr(playing, "LIMIT_S", 0.5)
+    found = played(tmp_path, CreateNodes(2), CreatePods(1, LARGE, measured=True), Barrier())
+    assert (found.pods, found.bound, found.pods_per_s) == (1, 0, 0.0)
+
+
+@pytest.mark.parametrize("name", list(WORKLOADS))
+def test_every_workload_has_nodes_and_waits_for_what_it_measures(name):
+    *before, last = WORKLOADS[name].ops()
+    assert isinstance(last, Barrier)
+    assert any(isinstance(one, CreateNodes) for one in before)
+    assert sum(one.count for one in before if isinstance(one, CreatePods) and one.measured) >= 1_000
