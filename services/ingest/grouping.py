@@ -15,6 +15,7 @@ from shared.model.columns import join, split
 PODS_PER_EVENT = 16_384
 NODES_PER_EVENT = 2_000
 NODE_IN_PODS = 4
+POD_BYTES = 150
 
 _SAME = (  # what differs most first
     *("spec", "namespace", "gang", "ordered_ms", "gated", "labels", "terminating"),
@@ -24,7 +25,7 @@ _SAME = (  # what differs most first
 def pods_of(event: Event) -> int:
     """Roughly how much room an event takes, counted in pods."""
     if isinstance(event, NodesSeen):
-        return NODE_IN_PODS * len(event.nodes)
+        return sum(NODE_IN_PODS + len(node.images) // POD_BYTES for node in event.nodes)
     if isinstance(event, ObjectsSeen):
         return NODE_IN_PODS * len(event.objects)
     uids: str = getattr(event, "uids", "")

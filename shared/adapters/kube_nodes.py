@@ -1,5 +1,6 @@
 """Nodes and disruption budgets of a live API to the domain's values; unchanged ones left out."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from shared.adapters.worlds import affinity
 from shared.adapters.worlds.cluster_objects import node_of
 from shared.adapters.worlds.fields import Fields
 from shared.model.cluster_objects import ClusterObject
+from shared.model.images import packed
 from shared.model.objects import Budget, Node
 
 
@@ -45,9 +47,17 @@ def node_from(raw: RawNode) -> Node:
             status[name] = value
     spec = {"taints": raw_json(raw.spec.taints), "unschedulable": raw.spec.unschedulable}
     metadata = {"name": meta.name, "uid": meta.uid, "labels": raw_json(meta.labels)}
-    return node_of(
+    node = node_of(
         Fields(what, "metadata", metadata), Fields(what, "", {"spec": spec, "status": status})
     )
+    return msgspec.structs.replace(node, images=packed(_images(raw))) if raw.status.images else node
+
+
+def _images(raw: RawNode) -> Iterator[tuple[str, int]]:
+    """Fifty of them are in each heartbeat: read without a look at every single field."""
+    for image in raw.status.images or ():
+        for name in image.names or ():
+            yield name, max(image.sizeBytes, 0)
 
 
 def budget_from(raw: RawBudget) -> Budget:

@@ -53,6 +53,7 @@ class RawContainer(Struct, omit_defaults=True):
     resources: Raw = NOTHING
     ports: Raw = NOTHING
     restartPolicy: str | None = None
+    image: str | None = None
 
 
 class RawVolume(Struct, omit_defaults=True):
@@ -109,11 +110,19 @@ class RawNodeSpec(Struct, frozen=True, omit_defaults=True):
     unschedulable: bool | None = None
 
 
+class RawImage(Struct, frozen=True):
+    """An image that a node has, with all its names."""
+
+    names: list[str] | None = None
+    sizeBytes: int = 0
+
+
 class RawNodeStatus(Struct, frozen=True, omit_defaults=True):
     """What a node has."""
 
     allocatable: Raw = NOTHING
     capacity: Raw = NOTHING
+    images: list[RawImage] | None = None
 
 
 NO_NODE_SPEC, NO_NODE_STATUS = RawNodeSpec(), RawNodeStatus()

@@ -23,8 +23,8 @@ class Entry:
     """
 
     __slots__ = (
-        *("bytes", "feasible", "local", "position", "restarts", "static", "static_version"),
-        *("table",),
+        *("bytes", "feasible", "images", "local", "position", "restarts", "static"),
+        *("static_version", "table"),
     )
 
     def __init__(self, table: NodeTable, sig: Signature) -> None:
@@ -38,6 +38,7 @@ class Entry:
         table = self.table
         self.static = static_of(table, sig.spec, sig.plugins)
         self.static_version = table.static_version
+        self.images = table.images.stamp(sig.spec.images)
         self.restarts = table.changes.restarts
         self.local = None
         self.bytes = ENTRY_BYTES + self.static.bytes
@@ -45,8 +46,12 @@ class Entry:
     def current(self, sig: Signature) -> Static:
         """Static part of the table as it is."""
         table = self.table
-        stale = self.static_version != table.static_version
-        if stale or self.restarts != table.changes.restarts:
+        stale = (
+            self.static_version != table.static_version
+            or self.restarts != table.changes.restarts
+            or (sig.spec.images and self.images != table.images.stamp(sig.spec.images))
+        )
+        if stale:
             self._renew(sig)
         return self.static
 

@@ -54,12 +54,13 @@ class ColumnFilter(Protocol):
 
 
 class StaticScore(Protocol):
-    """Score by the node's objects alone, normalised over the feasible nodes
-    (DefaultNormalizeScore).
+    """Score by the node's objects alone; with `is_normalised` over the feasible nodes
+    (DefaultNormalizeScore), else 0..100 as it is.
     """
 
     name: str
     reverse: bool
+    is_normalised: bool
 
     def raw(self, table: "NodeTable", spec: PodSpec) -> I64 | None:
         """Raw scores, shape (n,), at least 0; None when all are 0."""

@@ -15,6 +15,7 @@ from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from shared.model.profile import WEIGHTS_MAX, Profile, Strategy
 from shared.plugins.balanced_allocation import BalancedAllocation
 from shared.plugins.gpu_devices import GpuDevices, GpuModel
+from shared.plugins.image_locality import ImageLocality
 from shared.plugins.node_affinity import AddedAffinity, NamedNodes, NodeAffinity
 from shared.plugins.node_ports import NodePorts
 from shared.plugins.node_resources_fit import LeastAllocated, NodeResourcesFit
@@ -120,6 +121,7 @@ class Plugins:
         plugins: tuple[StaticScore, ...] = (
             TaintToleration(),
             NodeAffinity(profile.added_preferred),
+            ImageLocality(),
         )
         weighed = [(plugin, profile.weight(plugin.name)) for plugin in plugins]
         return tuple((plugin, weight) for plugin, weight in weighed if weight)

@@ -1,6 +1,6 @@
 """What a signature's static plugins say about the nodes there are: who passes, and score classes.
 
-A score class is a set of nodes with equal raw values in every normalised score. Normalisation needs
+A score class is a set of nodes with equal raw values in every static score. Normalisation needs
 the highest raw value among the feasible nodes, which is a matter of classes: a pick changes class
 terms (few), never stored scores of nodes.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from shared.framework.layout import I16, I64, Mask
-from shared.framework.plugin import normalise
+from shared.framework.plugin import StaticScore, normalise
 from shared.framework.profile import DEFAULT, Plugins
 from shared.framework.table import NodeTable
 from shared.model.objects import PodSpec
@@ -39,7 +39,7 @@ class Static:
 
     def _only_term(self) -> int:
         return sum(
-            weight * normalise(raw, raw, plugin.reverse)
+            weight * _score(plugin, raw, raw)
             for raw, (plugin, weight), applies in zip(
                 self.raws[0], self.plugins, self.applying, strict=True
             )
@@ -68,7 +68,7 @@ class Static:
         # The values of a class without feasible nodes are never used; they are kept in range.
         return [
             tuple(
-                normalise(min(raw, top), top, plugin.reverse) if applies else 0
+                _score(plugin, raw, top) if applies else 0
                 for raw, top, (plugin, _), applies in zip(
                     raws, highest, self.plugins, self.applying, strict=True
                 )
@@ -94,6 +94,12 @@ class Static:
         return local + np.array(terms, np.int16)[self.class_of]
 
 
+def _score(plugin: StaticScore, raw: int, highest: int) -> int:
+    if not plugin.is_normalised:
+        return raw
+    return normalise(min(raw, highest), highest, plugin.reverse)
+
+
 def static_of(table: NodeTable, spec: PodSpec, plugins: Plugins) -> Static:
     """The static part of a spec, made once for all specs that static plugins cannot tell apart and
     kept as long as the nodes stay what they are. A trial's is not kept.
@@ -110,11 +116,18 @@ def static_of(table: NodeTable, spec: PodSpec, plugins: Plugins) -> Static:
         spec.affinity_preferred,
         spec.tolerations,
         spec.gpu,
+        *_images(table, spec),
     )
     static = table.statics.get(key)
     if static is None:
         static = table.statics[key] = Static(table, spec, plugins)
     return static
+
+
+def _images(table: NodeTable, spec: PodSpec) -> tuple[object, ...]:
+    """Nothing as long as no node has an image of the pod."""
+    stamp = table.images.stamp(spec.images)
+    return (spec.images, stamp) if stamp else ()
 
 
 def _passing(table: NodeTable, spec: PodSpec, plugins: Plugins) -> Mask | None:

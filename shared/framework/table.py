@@ -15,6 +15,7 @@ import numpy as np
 from shared.framework.changes import ChangeLog, runs
 from shared.framework.counters import Counters
 from shared.framework.devices import charge_devices, charge_one, derive_row
+from shared.framework.images import Images
 from shared.framework.labels import LabelColumn
 from shared.framework.layout import (
     ALLOC,
@@ -65,6 +66,7 @@ class NodeTable:
         self.generation: I64 = np.zeros(0, np.int64)
         self.taint_class: I32 = np.zeros(0, np.int32)
         self.taint_classes: list[TaintClass] = []
+        self.images = Images()
         self.ports = PortLedger()
         self.counters = Counters()
         self.changes = ChangeLog()
@@ -189,6 +191,7 @@ class NodeTable:
         self.nodes[row] = node
         self._set_amounts(row, node)
         self._set_devices(row, node)
+        self.images.changed(row, before, node)
         if _static_part(before) != _static_part(node):
             self.taint_class[row] = self._class_of(node)
             self._static_changed()
@@ -227,6 +230,7 @@ class NodeTable:
         self.generation = self.generation[order]
         self.taint_class = self.taint_class[order]
         self.counters.keep(order)
+        self.images.restart(self.nodes)
         self._rows = {node_id: row for row, node_id in enumerate(self.ids.tolist())}
         self.changes.restart()
         self._static_changed()
@@ -353,7 +357,7 @@ class NodeTable:
         shared_parts = (
             *("ids", "nodes", "resources", "scored", "allocatable", "gpu_count", "taint_class"),
             *("taint_classes", "static_version", "whole", "_keys", "_rows", "_taint_index"),
-            *("_labels", "_names", "_models"),
+            *("_labels", "_names", "_models", "images"),
         )
         for name in shared_parts:
             setattr(twin, name, getattr(self, name))

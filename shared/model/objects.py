@@ -130,6 +130,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     `namespace`, `labels` (sorted by key) and `terminating` are who the pod is, and part of the spec
     only as far as a rule between pods looks at it: ingest sets them, from the rules there are.
     `spread_by` is what Services and its controller select it by, where it is spread by default.
+    `images` are those of its containers, sorted, once for each; none where no node could have any.
     """
 
     priority: int = 0
@@ -153,6 +154,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     labels: tuple[tuple[str, str], ...] = ()
     terminating: bool = False
     spread_by: Selector = ()
+    images: tuple[str, ...] = ()
 
     @property
     def has_rules(self) -> bool:
@@ -191,7 +193,9 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 
 class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A node as the scheduler sees it. `allocatable` is sorted by resource name."""
+    """A node as the scheduler sees it. `allocatable` is sorted by resource name; `images` are
+    packed as in shared/model/images.py.
+    """
 
     uid: str
     name: str
@@ -201,6 +205,7 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unschedulable: bool = False
     gpu_count: int = 0
     gpu_model: str = ""
+    images: bytes = b""
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -134,6 +134,7 @@ class NodeAffinity:
     name = "NodeAffinity"
     message = "node(s) didn't match Pod's node affinity/selector"
     reverse = False
+    is_normalised = True
 
     def __init__(self, added: tuple[PreferredTerm, ...] = ()) -> None:
         self._added = added

@@ -28,6 +28,7 @@ class TaintToleration:
     name = "TaintToleration"
     message = "node(s) had untolerated taint(s)"
     reverse = True
+    is_normalised = True
 
     def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
         """Nodes with an untolerated NoSchedule or NoExecute taint."""

@@ -19,6 +19,7 @@ from tests.parity.cases import case
 from tests.parity.compare import differences, kind
 from tests.parity.configs import configured
 from tests.parity.draft import Object
+from tests.parity.images import case as images_case
 from tests.parity.oracle import Oracle, OracleError
 from tests.parity.ours import our_answer, smallest
 from tests.parity.shrink import TRIES_MAX
@@ -35,12 +36,13 @@ def parity(
     cases: Annotated[int, typer.Option(min=1, help="How many cases.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="The first case's seed.")] = 0,
     configs: Annotated[bool, typer.Option(help="Cases with configurations.")] = False,
+    images: Annotated[bool, typer.Option(help="Cases with images on nodes.")] = False,
     shown: Annotated[int, typer.Option(min=0, help="How many differences are made small.")] = 3,
 ) -> None:
     tally, red = Tally(), Counter[str]()
     failed: list[int] = []
     seeds = range(seed, seed + cases)
-    draw = configured if configs else case
+    draw = images_case if images else configured if configs else case
     with Oracle() as oracle:
         for number, ours, theirs in track(
             _answers(oracle, draw, seeds), "cases", cases, console=console, transient=True

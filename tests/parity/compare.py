@@ -9,7 +9,7 @@ from typing import Any
 
 Answer = Mapping[str, Any]
 
-PASSED_OVER = ("ImageLocality", "DynamicResources")
+PASSED_OVER = ("DynamicResources",)
 IN_ORDER = ("Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage")
 POD_FIELDS = ("namespace", "name", "preFilterStatus", "fitError", "best")
 NODE_FIELDS = ("feasible", "code", "plugin", "total")

@@ -10,6 +10,7 @@ SCORED = (
     *("TaintToleration", "NodeAffinity", "NodeResourcesFit"),
     *("NodeResourcesBalancedAllocation", "PodTopologySpread", "InterPodAffinity"),
 )
+"""Those of the cases of cases.py; ImageLocality has cases of its own."""
 MESSAGES = (
     "node(s) were unschedulable",
     "node(s) had untolerated taint(s)",

@@ -66,8 +66,9 @@ def test_extended_resources_come_in_any_order_and_no_others():
 
 
 def test_a_plugin_that_is_passed_over_must_score_nothing():
-    assert not differences(answer(a=scored(Fit=1)), answer(a=scored(Fit=1, ImageLocality=0)))
-    assert differences(answer(a=scored(Fit=1)), answer(a=scored(Fit=1, ImageLocality=2)))
+    assert not differences(answer(a=scored(Fit=1)), answer(a=scored(Fit=1, DynamicResources=0)))
+    assert differences(answer(a=scored(Fit=1)), answer(a=scored(Fit=1, DynamicResources=2)))
+    assert differences(answer(a=scored(Fit=1)), answer(a=scored(Fit=1, ImageLocality=0)))
 
 
 def test_a_missing_node_pod_or_answer_is_a_difference():

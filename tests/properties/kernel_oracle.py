@@ -5,6 +5,7 @@ shares no code with the kernel and knows no arrays, caches or batches.
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from shared.model.images import number
 from shared.model.objects import HostPort, Node, PodSpec, Requirement, SelectorTerm, Taint
 
 
@@ -172,7 +173,26 @@ def balanced(spec: PodSpec, host: Host) -> int:
     return int((1 - abs(shares[0] - shares[1]) / 2) * 100)
 
 
-def totals(spec: PodSpec, hosts: list[Host]) -> list[int]:
+def image_sizes(host: Host) -> dict[int, int]:
+    column = host.node.images
+    values = [int.from_bytes(column[i : i + 8], "little") for i in range(0, len(column), 8)]
+    return dict(zip(values[: len(values) // 2], values[len(values) // 2 :], strict=True))
+
+
+def locality(spec: PodSpec, host: Host, cluster: list[Host]) -> int:
+    """`cluster`: feasible or not, all hosts count."""
+    if not spec.images:
+        return 0
+    found = 0
+    for name in spec.images:
+        wanted = number(name) % (1 << 64)
+        holders = sum(wanted in image_sizes(other) for other in cluster)
+        found += int(float(image_sizes(host).get(wanted, 0)) * (holders / len(cluster)))
+    least, most = 23 << 20, 1000 * len(spec.images) << 20
+    return 100 * (min(max(found, least), most) - least) // (most - least)
+
+
+def totals(spec: PodSpec, hosts: list[Host], cluster: list[Host]) -> list[int]:
     """Weighted totals of feasible hosts."""
     taints = [
         sum(t.effect == "PreferNoSchedule" and not _covers(spec, t) for t in host.node.taints)
@@ -192,6 +212,7 @@ def totals(spec: PodSpec, hosts: list[Host]) -> list[int]:
             + balanced(spec, host)
             + 3 * taint_score
             + 2 * affinity_score
+            + locality(spec, host, cluster)
         )
     return out
 
@@ -216,7 +237,7 @@ def single_cycle(
     ]
     if not open_hosts:
         return None
-    scored = totals(spec, open_hosts)
+    scored = totals(spec, open_hosts, hosts)
     order = sorted(
         range(len(open_hosts)), key=lambda i: (-scored[i], tie_order(seed, open_hosts[i]))
     )

@@ -7,6 +7,7 @@ from random import Random
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from shared.framework import cache, sweep
 from shared.framework.kernel import Kernel
@@ -14,6 +15,7 @@ from shared.framework.picks import Picks
 from shared.framework.scratch import OneNode
 from shared.framework.signature import Signature
 from shared.framework.table import NodeTable
+from shared.model.images import packed
 from shared.model.objects import (
     GpuRequest,
     HostPort,
@@ -89,7 +91,16 @@ def a_node(random: Random, number: int) -> Node:
         unschedulable=random.random() < 0.05,
         gpu_count=gpus,
         gpu_model=random.choice(["P100", "T4"]) if gpus else "",
+        images=some_images(random),
     )
+
+
+def some_images(random: Random) -> bytes:
+    """What a node has of three images, in sizes that differ from node to node."""
+    sizes = [0, 10 << 20, 500 << 20, 2000 << 20]
+    if random.random() < 0.4:
+        return b""
+    return packed((name, random.choice(sizes)) for name in "ijk" if random.random() < 0.5)
 
 
 def a_spec(random: Random) -> PodSpec:
@@ -120,6 +131,7 @@ def a_spec(random: Random) -> PodSpec:
         tolerations=some(toleration, 0.3, 2),
         host_ports=tuple(random.sample(ports, random.choice([0] * 8 + [1, 2]))),
         gpu=random.choice(gpus) if random.random() < 0.35 else None,
+        images=tuple(random.choice("ijkl") for _ in range(random.choice([0, 1, 1, 2]))),
     )
 
 
@@ -194,8 +206,16 @@ class World:
         before = self.hosts[node_id].node
         count = max(before.gpu_count, node.gpu_count)
         model = before.gpu_model or node.gpu_model
-        fields = {name: getattr(node, name) for name in ("allocatable", "labels", "taints")}
+        fields = {
+            name: getattr(node, name) for name in ("allocatable", "labels", "taints", "images")
+        }
         node = Node(uid=before.uid, name=before.name, gpu_count=count, gpu_model=model, **fields)
+        self.hosts[node_id].node = node
+        self.table.set_nodes([node_id], [node])
+
+    def pull(self, node_id: int, images: bytes) -> None:
+        """The node has other images and is the same otherwise."""
+        node = replace(self.hosts[node_id].node, images=images)
         self.hosts[node_id].node = node
         self.table.set_nodes([node_id], [node])
 
@@ -229,7 +249,8 @@ def a_world(random: Random) -> World:
 def play(world: World, kernel: Kernel, random: Random) -> None:
     """One change of the world; placements are compared with the oracle."""
     ids = sorted(world.hosts)
-    kind = random.choice(["place"] * 5 + ["release"] * 3 + ["guess"] * 2 + ["replace", "remove"])
+    kinds = ["place"] * 5 + ["release"] * 3 + ["guess"] * 2 + ["replace", "remove", "pull"]
+    kind = random.choice(kinds)
     if kind == "place":
         which, k = random.randrange(len(world.specs)), random.choice([1, 2, 3, 5, 8, 12, 20])
         picks = kernel.place(world.table, world.sigs[which], k)
@@ -241,6 +262,8 @@ def play(world: World, kernel: Kernel, random: Random) -> None:
         world.guess(random.randrange(len(world.specs)), random)
     elif kind == "replace":
         world.replace(random.choice(ids), a_node(random, 0))
+    elif kind == "pull":
+        world.pull(random.choice(ids), some_images(random))
     elif kind == "remove" and len(ids) > 1:
         world.remove(random.choice(ids))
 

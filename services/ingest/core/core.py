@@ -141,7 +141,7 @@ def _size_bytes(event: Event) -> int:
     if isinstance(event, PodsNamed):
         return len(event.uids) + len(event.names) + 2 * len(event.ids)
     if isinstance(event, NodesSet):
-        return NODE_BYTES * len(event.nodes)
+        return sum(NODE_BYTES + len(node.images) for node in event.nodes)
     if isinstance(event, ObjectsSet):
         return OBJECT_BYTES * len(event.objects)
     if isinstance(event, NamespacesSet):

@@ -16,6 +16,7 @@ from shared.adapters.worlds.cluster_objects import budget_of, budget_rule_of, no
 from shared.adapters.worlds.controllers import Expansion
 from shared.adapters.worlds.default_spread import SPREADING, Spreaders
 from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.known_images import KnownImages
 from shared.adapters.worlds.manifests import Object, expansion_of, namespace_of
 from shared.adapters.worlds.scheduler_config import config_of
 from shared.model.objects import Budget, Node
@@ -58,15 +59,15 @@ class Case(Struct, frozen=True):
 class _Pods:
     """Makes pods of a case's objects, with all that rules between pods look at."""
 
-    def __init__(self, expansion: Expansion, spreaders: Spreaders) -> None:
-        self._expansion, self._spreaders = expansion, spreaders
+    def __init__(self, expansion: Expansion, spreaders: Spreaders, images: KnownImages) -> None:
+        self._expansion, self._spreaders, self._images = expansion, spreaders, images
 
     def pod(self, one: Object) -> Pod:
         """The pod of one object."""
         (pod,) = self._expansion.pods(one.document, one.metadata, one.namespace)
         labels = dict(pod.labels)
         spec = msgspec.structs.replace(
-            pod.spec,
+            self._images.relevant(pod.spec),
             namespace=pod.namespace,
             labels=pod.labels,
             terminating=pod.terminating,
@@ -83,8 +84,8 @@ def case_of(what: str, value: object) -> Case:
     seen: set[tuple[str, str, str]] = set()
     objects = list(_objects(document, "objects", seen))
     classes = (one for one in objects if one.kind == "PriorityClass")
-    read = _Pods(expansion_of(classes), _spreaders(document))
     nodes = tuple(node_of(one.metadata, one.document) for one in objects if one.kind == "Node")
+    read = _Pods(expansion_of(classes), _spreaders(document), KnownImages(nodes))
     asked = []
     for one in _objects(document, "pods", seen):
         if one.kind != "Pod":

@@ -10,6 +10,7 @@ from shared.adapters.worlds.arrivals import HOSTNAME_LABEL, PODS_PER_NODE
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.pod_templates import PRIORITY_MAX, PriorityClass, duration_ms
 from shared.adapters.worlds.requests import GPU_MILLI
+from shared.model.images import packed
 from shared.model.objects import GPU, PODS, Budget, Gang, Node, Requirement
 
 GPU_MODEL_LABEL = "nvidia.com/gpu.product"
@@ -17,6 +18,7 @@ GANG_TIMEOUT = "muster.io/gang-timeout"
 GANG_TIMEOUT_MS = 300_000
 GPUS_PER_NODE_MAX = 63
 COUNT_MAX = 1_000_000
+INT64_MAX = (1 << 63) - 1
 POD_GROUPS_MAX = 8
 NODE_SPEC_FIELDS = {
     *("taints", "unschedulable"),
@@ -54,7 +56,17 @@ def node_of(metadata: Fields, document: Fields) -> Node:
         unschedulable=spec.flag("unschedulable"),
         gpu_count=gpus,
         gpu_model=labels.get(GPU_MODEL_LABEL, "") if gpus else "",
+        images=packed(_images(status)),
     )
+
+
+def _images(status: Fields) -> Iterator[tuple[str, int]]:
+    """The images of a node by each of their names."""
+    for image in status.children("images"):
+        image.only(("names", "sizeBytes"))
+        size_bytes = image.integer("sizeBytes", 0, 0, INT64_MAX)
+        for name in image.texts("names"):
+            yield name, size_bytes
 
 
 def node_as_registered(node: Node) -> Node:

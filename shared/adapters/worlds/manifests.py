@@ -23,9 +23,10 @@ from shared.adapters.worlds.cluster_objects import (
 from shared.adapters.worlds.controllers import METADATA_FIELDS, POD_KINDS, Expansion
 from shared.adapters.worlds.documents import manifest_files, read_objects
 from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.known_images import KnownImages
 from shared.adapters.worlds.pod_templates import PriorityClass
 from shared.model.cluster_objects import Namespace
-from shared.model.objects import Budget, Gang
+from shared.model.objects import Budget, Gang, Node, PodSpec
 from shared.model.world import Rejection, World
 
 API_VERSIONS = {
@@ -104,7 +105,7 @@ def manifests_world(paths: Sequence[Path]) -> World:
     nodes = tuple(
         node_as_registered(node_of(found.metadata, found.document)) for found in reading.of("Node")
     )
-    pods = _pods(reading, groups, frozenset(node.name for node in nodes))
+    pods = _with_known_images(_pods(reading, groups, frozenset(node.name for node in nodes)), nodes)
     world = World(
         name=" ".join(path.name for path in paths),
         nodes=nodes,
@@ -172,6 +173,16 @@ def _pods(reading: _Reading, groups: dict[str, Group], nodes: frozenset[str]) ->
                 raise owner.document.error("spec.nodeName", f"no Node {pod.node!r} in this world")
             found.append(_without_basic_group(pod, groups))
     return found
+
+
+def _with_known_images(pods: list[Pod], nodes: Sequence[Node]) -> list[Pod]:
+    """Specs are shared by the pods of an owner, and stay so."""
+    images = KnownImages(nodes)
+    specs: dict[int, PodSpec] = {}
+    for pod in pods:
+        if id(pod.spec) not in specs:
+            specs[id(pod.spec)] = images.relevant(pod.spec)
+    return [msgspec.structs.replace(pod, spec=specs[id(pod.spec)]) for pod in pods]
 
 
 def _without_basic_group(pod: Pod, groups: dict[str, Group]) -> Pod:

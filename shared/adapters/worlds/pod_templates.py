@@ -1,7 +1,7 @@
 """A pod's metadata and spec to what the scheduler sees of it; knows no controllers.
 
-Fields that the API knows and that decide nothing here (images, commands, probes, volumes of the
-node) are passed over. Rules that would be broken if they were passed over are refused.
+Fields that the API knows and that decide nothing here (commands, probes, volumes of the node) are
+passed over. Rules that would be broken if they were passed over are refused.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,6 +12,7 @@ from shared.adapters.worlds import affinity, pod_rules, quantities
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.requests import Effective, effective, take_gpu
+from shared.model.images import canonical
 from shared.model.objects import CPU, MEMORY, HostPort, PodSpec
 
 PRIORITY_MAX = 1_000_000_000
@@ -105,6 +106,7 @@ def template_of(
         pod_affinity=near,
         pod_anti_affinity=away,
         pods_preferred=rather,
+        images=_images(spec),
     )
     return Template(
         spec=pod_spec,
@@ -138,6 +140,12 @@ def _check_containers(spec: Fields) -> None:
 def _all_containers(spec: Fields) -> Iterator[Fields]:
     yield from spec.children("initContainers")
     yield from spec.children("containers")
+
+
+def _images(spec: Fields) -> tuple[str, ...]:
+    """Those that are pulled before the pod runs, as nodes name them."""
+    found = (container.text("image") for container in _all_containers(spec))
+    return tuple(sorted(map(canonical, found)))
 
 
 def _priority(

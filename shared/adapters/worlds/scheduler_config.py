@@ -42,7 +42,7 @@ FIELDS = (
 )
 NEEDS_PRE_FILTER = ("NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity")
 NEEDS_PRE_SCORE = ("TaintToleration", "PodTopologySpread", "InterPodAffinity")
-NOT_SCORED = ("ImageLocality", "DynamicResources")
+NOT_SCORED = ("DynamicResources",)
 
 
 def read_config(path: Path) -> Configuration:

@@ -41,6 +41,7 @@ def test_the_golden_pod_scores_487():
             "TaintToleration": 300,
             "NodeResourcesFit": 87,
             "NodeResourcesBalancedAllocation": 100,
+            "ImageLocality": 0,
         },
         "total": 487,
     }
@@ -52,6 +53,7 @@ def test_a_pod_that_asks_for_nothing_is_not_scored_by_balance():
     assert only(node(), asked=pod())["nodes"]["a"]["scores"] == {
         "TaintToleration": 300,
         "NodeResourcesFit": 97,
+        "ImageLocality": 0,
     }
 
 

@@ -4,6 +4,7 @@ import msgspec
 
 from shared.adapters.kube_nodes import node_from
 from shared.adapters.kube_objects import RawNode
+from shared.model.images import packed
 from shared.model.objects import Node
 
 
@@ -23,3 +24,13 @@ def test_a_node_without_the_label_of_its_name_does_not_get_it():
     assert told().labels == {}
     labels = {"kubernetes.io/hostname": "other"}
     assert told(metadata={"labels": labels}).labels == labels
+
+
+def test_images_count_under_all_their_names_and_the_node_is_the_same_in_any_order():
+    one = {"names": ["app@sha256:00", "app:1"], "sizeBytes": 7}
+    other = {"names": None, "sizeBytes": 3}
+    odd = {"names": ["odd:1"], "sizeBytes": -3}
+    found = told(status={"images": [one, other, odd]})
+    assert found.images == packed([("app:1", 7), ("app@sha256:00", 7), ("odd:1", 0)])
+    assert found == told(status={"images": [odd, one]})
+    assert told(status={"images": []}) == told()

@@ -89,6 +89,7 @@ def test_the_golden_total_with_default_weights():
         "TaintToleration": 300,
         "NodeResourcesFit": 87,
         "NodeResourcesBalancedAllocation": 100,
+        "ImageLocality": 0,
     }
 
 

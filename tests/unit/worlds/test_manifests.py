@@ -9,6 +9,7 @@ import yaml
 from shared.adapters.worlds.manifests import manifests_world
 from shared.model.cluster_objects import Namespace
 from shared.model.columns import split
+from shared.model.images import packed
 from shared.model.objects import (
     GpuRequest,
     HostPort,
@@ -362,3 +363,20 @@ def test_the_bundled_example_holds_what_it_promises():
     assert [gang.min_count for gang in world.gangs] == [4, 6, 12]
     assert len(names(world)) == 1_000 + 3 + 22 + 8 + 6 + 2
     assert world.rejected == ()
+
+
+def with_images(*names: str, size_bytes: int = 5):
+    images = [{"names": [*names], "sizeBytes": size_bytes}]
+    return NODE | {"status": {**NODE["status"], "images": images}}
+
+
+def test_images_of_pods_count_where_a_node_has_one_of_them(read):
+    first, second = container(), container()
+    first["image"], second["image"] = "app", "tools:1"
+    second["name"] = "more"
+    asked = pod(containers=[first], initContainers=[second, first | {"name": "x"}])
+    found = read(with_images("app:latest"), asked)
+    assert found.nodes[0].images == packed([("app:latest", 5)])
+    assert spec_of(found).images == ("app:latest", "app:latest", "tools:1")
+    assert spec_of(read(with_images("app:2"), asked)).images == ()
+    assert spec_of(read(NODE, asked)).images == ()

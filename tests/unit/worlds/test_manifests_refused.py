@@ -110,6 +110,14 @@ REQUESTS = "Pod default/p: spec.containers[0].resources.requests"
         (term(key="a", operator="Like", values=["x"]), "operator: 'Like' is not one of"),
         (term(operator="Exists"), "key: is required"),
         (node(cpu="-4"), "Node n1: status.allocatable.cpu: '-4' is negative"),
+        (
+            NODE | {"status": {"images": [{"names": ["a:1"], "sizeBytes": -1}]}},
+            "Node n1: status.images[0].sizeBytes: -1 is not within 0..",
+        ),
+        (
+            NODE | {"status": {"images": [{"names": ["a:1"], "size": 1}]}},
+            "Node n1: status.images[0].size: is an unknown field",
+        ),
         (node(**{"nvidia.com/gpu": 100}), "allocatable.nvidia.com/gpu: 100 is more than 63"),
         (NODE | {"spec": {"taint": []}}, "Node n1: spec.taint: is an unknown field"),
         (NODE | {"apiVersion": "v2"}, "Node n1: apiVersion: must be v1"),
