@@ -17,6 +17,7 @@ from muster.cli_options import (
     Kubeconfig,
     Output,
     Plain,
+    Plugins,
     RunDir,
     SchedulerNames,
     Seed,
@@ -39,6 +40,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _load(plugins: list[Path] | None) -> None:
+    """Own plugins, for as long as the process lives."""
+    if plugins:
+        from muster.plugins import load
+
+        load(plugins)
 
 
 def _one_of(name: str, value: str, known: Sequence[str]) -> str:
@@ -66,6 +75,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     seed: Seed = None,
     settings: Set = None,
     config: Config = None,
+    plugin: Plugins = None,
     time_limit_s: Annotated[
         float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Give up after.")
     ] = 170,
@@ -74,6 +84,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     """Schedule a world, or a live cluster's pods, with the whole mesh in this process."""
     _one_of("--output", output, OUTPUTS)
     _one_of("--bus", bus, BUSES)
+    _load(plugin)
     if bool(world) == bool(kubeconfig):
         raise UsageFault("run: name a WORLD or a --kubeconfig")
     if kubeconfig:
@@ -119,6 +130,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     ] = None,
     settings: Set = None,
     config: Config = None,
+    plugin: Plugins = None,
     metrics_port: Annotated[
         int, typer.Option(min=0, max=65_535, help="Serve metrics here; 0 = none.")
     ] = 0,
@@ -130,6 +142,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     from muster.commands.serve import Serving
     from muster.commands.serve import serve as start
 
+    _load(plugin)
     start(
         Serving(
             services,
@@ -202,13 +215,15 @@ def replay(
     processes: Annotated[
         int, typer.Option(min=0, help="Journals replayed side by side; 0 = one for each core.")
     ] = 0,
+    plugin: Plugins = None,
     output: Output = "text",
 ) -> int:
     """Fold a recorded run and decide every record again: identical, or where it first differs."""
     from muster.commands.replay import replay_run
 
     _one_of("--output", output, OUTPUTS)
-    return replay_run(run, bus, placements, begin, journal or [], output, processes)
+    _load(plugin)
+    return replay_run(run, bus, placements, begin, journal or [], output, processes, plugin or ())
 
 
 @app.command()
@@ -240,6 +255,7 @@ def why(
         str, typer.Option(metavar="ADDRESS", help="Journals elsewhere (DIR holds the snapshots).")
     ] = "",
     placements: ShardsElsewhere = 1,
+    plugin: Plugins = None,
     output: Output = "text",
 ) -> None:
     """Say where a pod stands and why, and which record decided it, from the journals.
@@ -251,6 +267,7 @@ def why(
 
     _one_of("--output", output, OUTPUTS)
     _one_of("why", kind, ("pod",))
+    _load(plugin)
     tell_why(name, run_dir, node, bus, placements, output)
 
 
@@ -261,6 +278,7 @@ def score(
         typer.Argument(metavar="CASE.json", help='{"objects": [nodes, pods...], "pods": [...]}.'),
     ],
     config: Config = None,
+    plugin: Plugins = None,
     output: Output = "text",
 ) -> None:
     """Say how each node would fare for a pod: its score by plugin, or who refuses it and why.
@@ -271,6 +289,7 @@ def score(
     from muster.commands.score import print_scores
 
     _one_of("--output", output, OUTPUTS)
+    _load(plugin)
     print_scores(case, config, output)
 
 
@@ -299,6 +318,7 @@ def _complain(text: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     from shared.adapters.worlds.errors import WorldError
+    from shared.framework.custom import PluginMissing
     from shared.machine.fold import NeedsReset
     from shared.machine.reader import JournalGap
     from shared.machine.record import RecordUnreadable
@@ -319,7 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Fault as error:
         _complain(str(error))
         return error.code
-    except WorldError as error:
+    except (WorldError, PluginMissing) as error:
         _complain(str(error))
         return EXIT_USAGE
     except (BusUnavailable, BusCorrupt, RecordUnreadable, JournalGap, NeedsReset) as error:

@@ -21,6 +21,10 @@ Config = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Profiles: a KubeSchedulerConfiguration, as of 1.35."),
 ]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option("--plugin", metavar="FILE.py", help="Your own plugins (docs/plugins.md)."),
+]
 RunDir = Annotated[Path | None, typer.Option("--run-dir", metavar="DIR", help="Keep the run here.")]
 Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
 Plain = Annotated[bool, typer.Option("--plain", help="The trace as it is (openb).")]

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from muster.checker.between import ONE_SHARD, Around, Neighbours, Pairs
 from muster.checker.fits import Load, device_room, full_for, static_obstacle
-from muster.profiles import as_by_default, filters_by_default
+from muster.profiles import as_by_default, filters_by_default, has_own_filters
 from shared.model.objects import CPU, Gang, Node, PodSpec
 from shared.model.profile import Profile
 
@@ -83,9 +83,12 @@ class Verdict:
 
 
 def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verdict:
-    """Check every waiting pod and gang; `profiles` by schedulerName, where there are any."""
+    """Check every waiting pod and gang; `profiles` by schedulerName, where there are any. What
+    a user's own plugins refuse is taken at its word: nobody else knows their rules.
+    """
     verdict = Verdict()
     _as_by_default(final, profiles or {})
+    own = {name for name, one in (profiles or {}).items() if has_own_filters(one)}
     shown: dict[tuple[PodSpec, str, bool], str | None] = {}
     for pod in final.waiting:
         verdict.reasons[_reason(pod)] += 1
@@ -93,14 +96,15 @@ def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verd
             continue
         if not pod.message:
             verdict.problems.append(f"pod {pod.name} waits without a message")
-        elif not _is_gang_waiting(final, pod):
+        elif pod.spec.scheduler not in own and not _is_gang_waiting(final, pod):
             key = (pod.spec, pod.message, pod.other_words)
             if key not in shown:
                 shown[key] = _single_problem(final, pod)
             if shown[key] is not None:
                 verdict.problems.append(f"pod {pod.name}: {shown[key]}")
     for gang, members in _waiting_gangs(final):
-        _check_gang(final, gang, members, verdict)
+        if not any(member.spec.scheduler in own for member in members):
+            _check_gang(final, gang, members, verdict)
     return verdict
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from muster.faults import UsageFault
 from shared.adapters.worlds.scheduler_config import read_config
+from shared.framework import custom
 from shared.model.objects import (
     NO_EXECUTE,
     NO_SCHEDULE,
@@ -27,8 +28,14 @@ def read_profiles(path: Path | None, names: Sequence[str] = ()) -> Configuration
     Raises WorldError, UsageFault.
     """
     if path is None:
+        for name in custom.PLUGINS:
+            raise UsageFault(f"--plugin: {name} needs a --config with a profile that enables it")
         return None
     found = read_config(path)
+    enabled = {one.name for profile in found.profiles for one in profile.custom}
+    for name in custom.PLUGINS:
+        if name not in enabled:
+            raise UsageFault(f"--plugin: no profile of {path} enables {name}")
     known = [profile.name for profile in found.profiles]
     for name in names:
         if name not in known:
@@ -85,6 +92,11 @@ def filters_by_default(profile: Profile) -> bool:
         return one.filters, one.names_nodes, *ignored, one.added_required
 
     return part(profile) == part(default)
+
+
+def has_own_filters(profile: Profile) -> bool:
+    """Whether plugins of users may refuse its pods."""
+    return any(one.rejects or one.name in profile.filters for one in profile.custom)
 
 
 def as_by_default(spec: PodSpec, profile: Profile) -> PodSpec:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict
 from functools import partial
@@ -16,7 +16,7 @@ from rich.table import Table
 
 from muster.commands.story import rows_of
 from muster.faults import EXIT_FAILURE, Fault, UsageFault
-from muster.mesh import make_core
+from muster.plugins import core_maker
 from muster.recorded import Recorded, recorded
 from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotStore
@@ -39,16 +39,17 @@ def replay_run(
     journals: list[str],
     output: str,
     processes: int = 0,
+    plugins: Sequence[Path] = (),
 ) -> int:
     """Replay and report; returns the exit code. `processes` 0 = one for each core. Raises
-    UsageFault, Fault, BusCorrupt, BusUnavailable.
+    UsageFault, Fault, PluginMissing, BusCorrupt, BusUnavailable.
     """
     if begin not in STARTS:
         raise UsageFault(f"--from {begin}: must be one of {', '.join(STARTS)}")
     began_s = time.perf_counter()
     opened = partial(recorded, run, bus, placements)
     shards, parts = asyncio.run(_parts(opened, begin, journals))
-    source = Source(partial(_client, opened), partial(make_core, placements=shards))
+    source = Source(partial(_client, opened), core_maker(plugins, shards))
     try:
         reports = replay_all(source, parts, processes or processes_for(parts))
     except ReplayLost as error:

@@ -95,10 +95,16 @@ class PodStatus(Struct, frozen=True):
 NO_STATUS = PodStatus()
 
 
+class PodMeta(Meta):
+    """Metadata with annotations, which only plugins of users read."""
+
+    annotations: Raw = NOTHING
+
+
 class RawPod(Struct):
     """A pod."""
 
-    metadata: Meta
+    metadata: PodMeta
     spec: RawPodSpec
     status: PodStatus = NO_STATUS
 

@@ -69,7 +69,7 @@ class Pods:
             self.gone(pod)
             return
         labels = self._templates.labels(meta.labels)
-        known = self._templates.of(spec, labels)
+        known = self._templates.of(spec, labels, self._templates.shown(meta, labels))
         if node:
             told = (known.number, labels.number, node, bool(meta.deletionTimestamp))
             if self._told.get(meta.uid) == told:

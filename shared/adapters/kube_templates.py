@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from shared.adapters.kube_objects import NOTHING, RawPodSpec
+from shared.adapters.kube_objects import NOTHING, PodMeta, RawPodSpec
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.pod_templates import (
@@ -21,6 +21,7 @@ from shared.adapters.worlds.pod_templates import (
     WorkloadRef,
     template_of,
 )
+from shared.framework.custom import metadata_read, shown
 from shared.model.objects import PodSpec
 
 SPECS_MAX = 100_000
@@ -59,23 +60,32 @@ class Templates:
 
     def __init__(self) -> None:
         """None."""
-        self._specs: dict[tuple[bytes, Labels], Known] = {}
+        self._specs: dict[tuple[bytes, Labels, Labels], Known] = {}
+        self._reads = metadata_read()
         self._labels: dict[bytes, KnownLabels] = {}
         self._numbers = 0
         self._encode = msgspec.json.Encoder().encode
         self._decode_labels = msgspec.json.Decoder(dict[str, str]).decode
 
-    def of(self, spec: RawPodSpec, labels: KnownLabels) -> Known:
-        """What this spec comes to; takes the node's name out of it."""
+    def of(self, spec: RawPodSpec, labels: KnownLabels, seen: Labels = ()) -> Known:
+        """What this spec comes to; takes the node's name out of it. `seen` is what `shown` says."""
         spec.nodeName = None
         key = self._encode(spec)
         own = labels.labels if LABEL_KEYS in key else ()
-        found = self._specs.get((key, own))
+        found = self._specs.get((key, own, seen))
         if found is None:
             if len(self._specs) >= SPECS_MAX:
                 self._specs.clear()
-            found = self._specs[key, own] = self._read(key, dict(own))
+            found = self._specs[key, own, seen] = self._read(key, dict(own), seen)
         return found
+
+    def shown(self, meta: PodMeta, labels: KnownLabels) -> Labels:
+        """What plugins of users read of a pod's metadata."""
+        if not self._reads:
+            return ()
+        annotations = self.labels(meta.annotations) if meta.annotations is not NOTHING else None
+        found = () if annotations is None else annotations.labels
+        return shown(self._reads, meta.namespace, dict(labels.labels), dict(found))
 
     def labels(self, raw: msgspec.Raw) -> KnownLabels:
         """Labels sorted by key. Raises msgspec.ValidationError when they are none."""
@@ -90,29 +100,29 @@ class Templates:
             self._labels[key] = found
         return found
 
-    def _read(self, key: bytes, labels: dict[str, str]) -> Known:
+    def _read(self, key: bytes, labels: dict[str, str], seen: Labels) -> Known:
         values = msgspec.json.decode(key)
         self._numbers += 1
         try:
-            return Known(self._numbers, _template(values, labels))
+            return Known(self._numbers, _template(values, labels, seen))
         except WorldError as error:
             refused = (error.rejection.field, error.rejection.rule)
         amounts = _amounts_only(values)
         for less in (amounts | _between_only(values), amounts):
             try:
-                return Known(self._numbers, _template(less, labels), refused)
+                return Known(self._numbers, _template(less, labels, seen), refused)
             except WorldError:
                 continue
         nothing = PodSpec(scheduler=values.get("schedulerName") or "default-scheduler")
         return Known(self._numbers, Template(spec=nothing), refused)
 
 
-def _template(values: dict[str, Any], labels: dict[str, str]) -> Template:
+def _template(values: dict[str, Any], labels: dict[str, str], seen: Labels) -> Template:
     group = values.get(GROUP)
     rest = {name: value for name, value in values.items() if name != GROUP}
     spec = Fields("", "spec", values)
     metadata = Fields("", "metadata", {"labels": labels})
-    found = template_of(metadata, Fields("", "spec", rest), NO_CLASSES, NO_CLASS)
+    found = template_of(metadata, Fields("", "spec", rest), NO_CLASSES, NO_CLASS, seen)
     if group is None:
         return found
     # Since 1.36 a pod names its group alone, and no workload.

@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from shared.framework.custom import PLUGINS
+
 COUNTERS = {
     "records": "Records appended to the journal",
     "bytes": "Bytes appended to the journal",
@@ -49,10 +51,28 @@ class MachineCollector(Collector):
         yield from (position, waiting)
 
 
+class PluginCollector(Collector):
+    """How often plugins of users were asked about one node, and raised."""
+
+    def collect(self) -> Iterable[Metric]:
+        """One sample for each plugin."""
+        scalar = CounterMetricFamily(
+            "muster_plugin_scalar", "Nodes a plugin was asked about one by one", labels=["plugin"]
+        )
+        errors = CounterMetricFamily(
+            "muster_plugin_errors", "Exceptions a plugin raised", labels=["plugin"]
+        )
+        for name, (plugin, _) in sorted(PLUGINS.items()):
+            scalar.add_metric([name], plugin.scalar_calls)
+            errors.add_metric([name], plugin.errors)
+        yield from (scalar, errors)
+
+
 def registry_of(owners: Callable[[], Sequence[Any]]) -> CollectorRegistry:
     """A registry of its own over these owners."""
     registry = CollectorRegistry()
     registry.register(MachineCollector(owners))
+    registry.register(PluginCollector())
     return registry
 
 

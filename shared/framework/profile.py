@@ -4,14 +4,16 @@ The order of the filters decides only which reason is reported; devices, which k
 not know, come last. A total is at most 100 times all weights of a profile.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
+from shared.framework.custom import Plugin, parts_of, registered
+from shared.framework.custom_steps import CustomAmounts, CustomFilter, CustomPreFilter, CustomScore
 from shared.framework.layout import ALLOC, F64, I16, INFEASIBLE, PERCENT, ROOM, USED
 from shared.framework.plugin import LocalScore, StaticFilter, StaticScore
-from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
 from shared.model.profile import WEIGHTS_MAX, Profile, Strategy
 from shared.plugins.balanced_allocation import BalancedAllocation
 from shared.plugins.gpu_devices import GpuDevices, GpuModel
@@ -82,6 +84,10 @@ class Plugins:
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
+        self.custom = {one.name: registered(one.name, one.sha256) for one in profile.custom}
+        self.pre_filters = tuple(
+            CustomPreFilter(self.custom[one.name]) for one in profile.custom if one.rejects
+        )
         self.fit = NodeResourcesFit(profile.ignored_resources, profile.ignored_groups)
         self.filters = self._filters()
         self.checks_ports = PORTS in self.filters
@@ -95,7 +101,9 @@ class Plugins:
         self.scored = self._scored()
         # Without any score plugin kube-scheduler gives every node 1.
         self.least = 0 if profile.scores else 1
-        self.is_default_locally = _local_part(profile) == _local_part(Profile())
+        self.by_amounts = tuple(self._by_amounts())
+        is_default = _local_part(profile) == _local_part(Profile())
+        self.is_default_locally = is_default and not self.by_amounts
 
     def _filters(self) -> tuple[FilterStep, ...]:
         profile = self.profile
@@ -109,8 +117,10 @@ class Plugins:
             "NodePorts": [PORTS],
             "NodeResourcesFit": [self.fit],
             **{name: [name] for name in BETWEEN_PODS},
+            **{name: [CustomFilter(plugin)] for name, plugin in self.custom.items()},
         }
         found: list[FilterStep] = [NAMED_NODES] if profile.names_nodes else []
+        found.extend(self.pre_filters)
         for name in profile.filters:
             found.extend(known.get(name, ()))
         assert self.fit in found, f"profile {profile.name} does not look at amounts"
@@ -122,13 +132,26 @@ class Plugins:
             TaintToleration(),
             NodeAffinity(profile.added_preferred),
             ImageLocality(),
+            *(CustomScore(plugin) for plugin in self.custom.values() if not plugin.amounts),
         )
         weighed = [(plugin, profile.weight(plugin.name)) for plugin in plugins]
         return tuple((plugin, weight) for plugin, weight in weighed if weight)
 
+    def _by_amounts(self) -> Iterator[tuple[Plugin, int]]:
+        """Plugins of users that score by amounts, with their weights."""
+        for name, plugin in self.custom.items():
+            weight = self.profile.weight(name)
+            if plugin.amounts and weight:
+                yield plugin, weight
+
+    def custom_parts(self, spec: PodSpec) -> tuple[object, ...]:
+        """What of a pod plugins of users read."""
+        return tuple(parts_of(spec, plugin.reads) for plugin in self.custom.values())
+
     def _scored(self) -> tuple[str, ...]:
         names = [name for name, _ in self.profile.strategy.resources] if self.fit_weight else []
         names += self.profile.balanced if self.balance_weight else ()
+        names += (name for plugin in self.custom.values() for name in plugin.amounts)
         others = (name for name in names if name not in (CPU, MEMORY, PODS))
         return tuple(dict.fromkeys(others))
 
@@ -147,6 +170,10 @@ class Plugins:
                 terms.append(LocalTerm(BALANCE, self.balance_weight, Balance(parts)))
             elif BALANCE in self.profile.always_scored:
                 terms.append(LocalTerm(BALANCE, self.balance_weight, Utilization(Strategy(), ())))
+        for plugin, weight in self.by_amounts:
+            if CustomAmounts.applies(plugin, sig.spec) or plugin.name in self.profile.always_scored:
+                score = CustomAmounts(plugin, table, sig.spec)
+                terms.append(LocalTerm(plugin.name, weight, score))
         return LocalScores(terms, self.least)
 
 

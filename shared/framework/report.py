@@ -42,7 +42,13 @@ class NodeReport(NamedTuple):
 def pre_filter(sig: Signature) -> tuple[str, str] | None:
     """Plugin and message of a PreFilter that rejects the pod on every node; None = it passes."""
     message = NAMED_NODES.rejects(sig.spec) if sig.plugins.profile.names_nodes else None
-    return None if message is None else (NAMED_NODES.name, message)
+    if message is not None:
+        return NAMED_NODES.name, message
+    for plugin in sig.plugins.pre_filters:
+        message = plugin.rejects(sig.spec)
+        if message is not None:
+            return plugin.name, message
+    return None
 
 
 def _between_pods(

@@ -16,6 +16,7 @@ from shared.framework.table import NodeTable
 from shared.model.objects import PodSpec
 
 STATICS_MAX = 256
+CODES_MAX = 1 << 62
 
 
 class Static:
@@ -117,6 +118,7 @@ def static_of(table: NodeTable, spec: PodSpec, plugins: Plugins) -> Static:
         spec.tolerations,
         spec.gpu,
         *_images(table, spec),
+        plugins.custom_parts(spec),
     )
     static = table.statics.get(key)
     if static is None:
@@ -145,7 +147,10 @@ def _classes(raws: Sequence[I64 | None]) -> tuple[I64 | None, list[tuple[int, ..
         return None, [(0,) * len(raws)]
     codes = np.zeros(len(given[0]), np.int64)
     for raw in given:
-        codes = codes * (int(raw.max()) + 1) + raw
+        width = int(raw.max()) + 1
+        if (int(codes.max()) + 1) * width > CODES_MAX:
+            codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        codes = codes * width + raw
     _, first, class_of = np.unique(codes, return_index=True, return_inverse=True)
     values = [tuple(0 if raw is None else int(raw[row]) for raw in raws) for row in first.tolist()]
     if len(values) == 1:

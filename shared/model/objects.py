@@ -131,6 +131,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     only as far as a rule between pods looks at it: ingest sets them, from the rules there are.
     `spread_by` is what Services and its controller select it by, where it is spread by default.
     `images` are those of its containers, sorted, once for each; none where no node could have any.
+    `shown` is what plugins of users read of its metadata ("labels.KEY", ...), sorted.
     """
 
     priority: int = 0
@@ -155,6 +156,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     terminating: bool = False
     spread_by: Selector = ()
     images: tuple[str, ...] = ()
+    shown: tuple[tuple[str, str], ...] = ()
 
     @property
     def has_rules(self) -> bool:

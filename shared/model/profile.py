@@ -52,6 +52,14 @@ class Strategy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     shape: tuple[tuple[int, int], ...] = ()
 
 
+class CustomPlugin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A plugin of a user: name and SHA-256 of its file. `rejects` = it runs at preFilter."""
+
+    name: str
+    sha256: str
+    rejects: bool = False
+
+
 class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Pods whose schedulerName is `name`. `names_nodes` = NodeAffinity runs at preFilter, where it
     leaves out nodes that the pod does not name. `balanced` are the resources of
@@ -62,6 +70,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     Two are InterPodAffinity's: what a required affinity of a pod that is there counts, and whether
     pods that prefer nobody are not scored by it. `default_spread`: constraints of pods without any,
     which lack a selector; None = those of the system, which do not ask for nodes with all keys.
+    `custom` are the plugins of users that it names anywhere.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -79,6 +88,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     hard_pod_affinity_weight: int = 1
     ignores_preferred_terms: bool = False
     default_spread: tuple[SpreadConstraint, ...] | None = None
+    custom: tuple[CustomPlugin, ...] = ()
 
     def weight(self, plugin: str) -> int:
         """What a score plugin counts, 0 = it does not run."""

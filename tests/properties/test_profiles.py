@@ -1,11 +1,14 @@
 """Profiles: a batch equals single cycles, and a score of many nodes equals that of each alone."""
 
+from collections.abc import Iterator
 from random import Random
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
+from shared.framework.custom import PLUGINS
 from shared.framework.kernel import Kernel
 from shared.framework.local import local_columns
 from shared.framework.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED, Plugins
@@ -13,8 +16,15 @@ from shared.framework.scratch import OneNode
 from shared.framework.signature import Signature
 from shared.framework.table import NodeTable
 from shared.model.objects import GPU, PodSpec, PreferredTerm
-from shared.model.profile import DEFAULT_FILTERS, STRATEGIES, Profile, Strategy
+from shared.model.profile import (
+    DEFAULT_FILTERS,
+    STRATEGIES,
+    CustomPlugin,
+    Profile,
+    Strategy,
+)
 from shared.plugins.resource_scores import Balance, Utilization
+from shared.testing.custom_plugins import KINDS, SHA256, Tainted, known
 from tests.properties.placement_world import Driver, decisions, wire
 from tests.properties.test_kernel import SEED, a_node, a_spec, seeds, some_switches, switched, term
 
@@ -32,12 +42,25 @@ def a_strategy(random: Random) -> Strategy:
     return Strategy(kind, resources, shape if kind == STRATEGIES[2] else ())
 
 
+CUSTOM = tuple(CustomPlugin(one.__name__, SHA256, rejects=one is Tainted) for one in KINDS)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def plugins_of_users() -> Iterator[None]:
+    with known(*KINDS):
+        yield
+
+
 def a_profile(random: Random, name: str) -> Profile:
     weights = {one: random.choice([0, 1, 1, 2, 40]) for one in SCORES}
     off = random.sample(DEFAULT_FILTERS[:5], random.choice([0, 0, 1, 2]))
     off += ["NodePorts"] if random.random() < 0.3 else []
     filters = [one for one in DEFAULT_FILTERS if one not in off]
+    own = random.sample(CUSTOM[:-1], random.choice([0, 1, 1, 2, 3]))
+    own += CUSTOM[-1:] if random.random() < 0.1 else ()
+    filters += [one.name for one in own if "filter" in PLUGINS[one.name].plugin.points]
     random.shuffle(filters)
+    weights |= {one.name: random.choice([1, 3]) for one in own}
     return Profile(
         name=name,
         filters=tuple(filters),
@@ -47,6 +70,7 @@ def a_profile(random: Random, name: str) -> Profile:
         ignored_resources=(DONGLE,) if random.random() < 0.2 else (),
         added_required=(term(random),) if random.random() < 0.1 else None,
         added_preferred=(PreferredTerm(7, term(random)),) if random.random() < 0.2 else (),
+        custom=tuple(own),
     )
 
 
@@ -146,9 +170,11 @@ def test_the_default_over_any_resources_is_the_quick_one(seed: int):
 
 
 def _options(seed: int) -> list[object]:
-    """A profile for the pods of a driver, which counts every resource on every node."""
+    """A profile for the pods of a driver, which holds every pod to all the filters."""
     profile = a_profile(Random(seed), "default-scheduler")
-    found = msgspec.structs.replace(profile, ignored_resources=())
+    missing = (one for one in DEFAULT_FILTERS if one not in profile.filters)
+    filters = (*profile.filters, *missing)
+    found = msgspec.structs.replace(profile, ignored_resources=(), filters=filters)
     built: list[object] = msgspec.to_builtins([found])
     return built
 

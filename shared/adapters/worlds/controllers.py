@@ -18,6 +18,7 @@ from shared.adapters.worlds.pod_templates import (
     duration_ms,
     template_of,
 )
+from shared.framework.custom import metadata_read, shown
 
 ARRIVES_AFTER = "muster.io/arrives-after"
 RUNS_FOR = "muster.io/runs-for"
@@ -64,7 +65,7 @@ class Expansion:
         at_ms = duration_ms(annotations, ARRIVES_AFTER, 0)
         lifetime_ms = duration_ms(annotations, RUNS_FOR, 0)
         if kind == "Pod":
-            template = self._template(metadata, spec)
+            template = self._template(metadata, spec, namespace)
             one = _pod(template, name, namespace, at_ms, lifetime_ms, metadata.text("uid"))
             leaves = metadata.has("deletionTimestamp")
             yield structs.replace(one, terminating=leaves) if leaves else one
@@ -78,12 +79,14 @@ class Expansion:
         pod.only(("metadata", "spec"))
         inner = pod.child("metadata")
         inner.only(METADATA_FIELDS)
-        template = self._template(inner, pod.child("spec"))
+        template = self._template(inner, pod.child("spec"), namespace)
         for number in range(_count(kind, spec)):
             yield _pod(template, f"{name}-{number}", namespace, at_ms, lifetime_ms)
 
-    def _template(self, metadata: Fields, spec: Fields) -> Template:
-        return template_of(metadata, spec, self._classes, self._default)
+    def _template(self, metadata: Fields, spec: Fields, namespace: str) -> Template:
+        labels, annotations = metadata.mapping("labels"), metadata.mapping("annotations")
+        seen = shown(metadata_read(), namespace, labels, annotations)
+        return template_of(metadata, spec, self._classes, self._default, seen)
 
 
 def _count(kind: str, spec: Fields) -> int:

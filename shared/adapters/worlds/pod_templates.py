@@ -76,9 +76,13 @@ BUILT_IN_CLASSES = {
 
 
 def template_of(
-    metadata: Fields, spec: Fields, classes: Mapping[str, PriorityClass], default: PriorityClass
+    metadata: Fields,
+    spec: Fields,
+    classes: Mapping[str, PriorityClass],
+    default: PriorityClass,
+    shown: tuple[tuple[str, str], ...] = (),
 ) -> Template:
-    """Read a pod's metadata.labels and spec."""
+    """Read a pod's metadata.labels and spec; `shown` is what plugins of users read."""
     spec.only(USED | PASSED_OVER)
     _refuse_unsupported(spec)
     _check_containers(spec)
@@ -107,6 +111,7 @@ def template_of(
         pod_anti_affinity=away,
         pods_preferred=rather,
         images=_images(spec),
+        shown=shown,
     )
     return Template(
         spec=pod_spec,

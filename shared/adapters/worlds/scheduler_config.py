@@ -30,7 +30,14 @@ from shared.adapters.worlds.scheduler_plugins import (
     expanded,
     plugin_set,
 )
-from shared.model.profile import DEFAULT_SCHEDULER, WEIGHTS_MAX, Configuration, Profile
+from shared.framework import custom
+from shared.model.profile import (
+    DEFAULT_SCHEDULER,
+    WEIGHTS_MAX,
+    Configuration,
+    CustomPlugin,
+    Profile,
+)
 
 KIND = "KubeSchedulerConfiguration"
 SECONDS_MAX = 1 << 40
@@ -143,7 +150,10 @@ def _profile(fields: Fields, default: str) -> Profile:
     _check_points(plugins, names)
     _check_weights(plugins, points[SCORE])
     # These have no preScore, or it never passes a pod over.
+    own = custom.PLUGINS
     skippable = {*names[PRE_SCORE], "DynamicResources", "ImageLocality", "NodeResourcesFit"}
+    skippable |= {one for one in own if PRE_SCORE not in own[one].plugin.points}
+    looks = {one for point in (PRE_FILTER, FILTER, SCORE) for one in names[point] if one in own}
     profile = Profile(
         name=name,
         names_nodes="NodeAffinity" in names[PRE_FILTER],
@@ -151,6 +161,10 @@ def _profile(fields: Fields, default: str) -> Profile:
         scores=tuple((one.name, one.weight) for one in points[SCORE]),
         always_scored=tuple(one for one in names[SCORE] if one not in skippable),
         preempts="DefaultPreemption" in names[POST_FILTER],
+        custom=tuple(
+            CustomPlugin(one, own[one].sha256, rejects=one in names[PRE_FILTER])
+            for one in sorted(looks)
+        ),
     )
     return with_arguments(profile, fields)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from shared.adapters.worlds.fields import Fields
+from shared.framework import custom
 
 PRE_ENQUEUE, QUEUE_SORT, PRE_FILTER, FILTER = "preEnqueue", "queueSort", "preFilter", "filter"
 POST_FILTER, PRE_SCORE, SCORE, RESERVE = "postFilter", "preScore", "score", "reserve"
@@ -74,6 +75,12 @@ class PluginSet(Struct, frozen=True):
     disabled: frozenset[str]
 
 
+def points_of(name: str) -> tuple[str, ...] | None:
+    """The extension points of a plugin, kube-scheduler's or a user's; None = there is none."""
+    own = custom.PLUGINS.get(name)
+    return PLUGINS.get(name) if own is None else own.plugin.points
+
+
 def expanded(plugins: Fields) -> dict[str, tuple[Named, ...]]:
     """What runs at each point, in order, with weights. Raises WorldError."""
     plugins.only((*POINTS, MULTI_POINT))
@@ -109,9 +116,10 @@ def _enabled(fields: Fields, point: str) -> Iterator[Named]:
             )
         if name in OFF_BY_DEFAULT:
             raise one.error("name", f"{name} is not supported")
-        if name not in PLUGINS:
+        points = points_of(name)
+        if points is None:
             raise one.error("name", f"there is no plugin {name!r}")
-        if point != MULTI_POINT and point not in PLUGINS[name]:
+        if point != MULTI_POINT and point not in points:
             raise one.error("name", f"{name} does not extend {point}")
         if name in seen:
             raise one.error("name", f"{name} is enabled twice")
@@ -136,7 +144,7 @@ def _at_point(plugins: Fields, point: str, own: PluginSet, multi: PluginSet) -> 
     """
     if ALL in own.disabled:
         return own.enabled
-    able = [one for one in multi.enabled if point in PLUGINS[one.name]]
+    able = [one for one in multi.enabled if point in (points_of(one.name) or ())]
     spread = {one.name for one in able if one.name not in own.disabled}
     named = {one.name for one in own.enabled}
     first = [one for one in own.enabled if one.name in spread]

@@ -1,8 +1,12 @@
 """Rules between pods of a live API, also of pods that we could not schedule ourselves."""
 
+from collections.abc import Callable
+
 from shared.adapters.kube_cluster import KubeCluster
 from shared.events.observed import PodsSeen
+from shared.framework.custom import Plugin
 from shared.model.objects import PodTerm, Requirement, SpreadConstraint
+from shared.testing.custom_plugins import known
 from tests.unit.kube.fake_api import FakeApi
 
 CLAIM = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
@@ -40,3 +44,24 @@ async def test_keys_of_labels_are_read_with_the_labels(cluster: KubeCluster, api
     seen = {event.names: event.spec for event in listed.events if isinstance(event, PodsSeen)}
     selectors = {name: spec.spread[0].selector for name, spec in seen.items()}
     assert selectors == {name: (Requirement("hash", "In", (name,)),) for name in "ab"}
+
+
+async def test_what_plugins_of_users_read_of_metadata_is_part_of_the_spec(
+    new_cluster: Callable[..., KubeCluster], api: FakeApi
+):
+    class Reads(Plugin):
+        """Nothing but what it reads matters here."""
+
+        reads = ("annotations.a/b", "labels.tier", "namespace", "requests.cpu")
+
+    with known(Reads):
+        cluster = new_cluster()
+        for name, more in (("plain", {}), ("shown", {"annotations": {"a/b": "1", "c": "2"}})):
+            made = api.pod(name)
+            labels = {"labels": {"tier": "gold", "app": name}}
+            api.put("pods", name, metadata={**made["metadata"], **labels, **more})
+        listed = await cluster.list_all("pods")
+    seen = {event.names: event.spec for event in listed.events if isinstance(event, PodsSeen)}
+    rest = (("labels.tier", "gold"), ("namespace", "default"))
+    assert seen["plain"].shown == rest
+    assert seen["shown"].shown == (("annotations.a/b", "1"), *rest)

@@ -1,0 +1,166 @@
+"""`--plugin FILE.py`: plugins of users, read, checked and made known to this process.
+
+A file that could not be replayed is refused: it may import a few modules that only compute, and
+must not use what differs from one machine or process to the next. That keeps honest people from
+mistakes; it is not a sandbox, and a file that is loaded runs as this process.
+"""
+
+import ast
+import hashlib
+import importlib.util
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from muster.determinism import offences
+from muster.faults import UsageFault
+from muster.mesh import make_core
+from shared.adapters.worlds.scheduler_plugins import OFF_BY_DEFAULT, REMOVED
+from shared.adapters.worlds.scheduler_plugins import PLUGINS as KNOWN
+from shared.framework import custom
+from shared.framework.custom import HIGHER, LOWER, METHODS, Plugin, Registered
+from shared.machine.core import Core
+
+IMPORTS = {
+    *("__future__", "bisect", "collections", "collections.abc", "dataclasses", "enum", "fractions"),
+    *("functools", "heapq", "itertools", "math", "muster.plugin", "numpy", "numpy.typing"),
+    *("operator", "re", "string", "typing"),
+}
+CALLS = {
+    *("breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals"),
+    *("setattr", "vars", "__import__"),
+}
+NUMPY_IO = {
+    *("fromfile", "fromregex", "genfromtxt", "load", "loadtxt", "memmap", "save", "savetxt"),
+    *("savez", "savez_compressed", "ctypeslib", "DataSource", "open_memmap", "datetime64"),
+    *("empty", "empty_like"),
+}
+
+
+def load(files: Iterable[Path] | None) -> None:
+    """Make the plugins of these files, and no others, known to this process. Raises UsageFault."""
+    custom.PLUGINS.clear()
+    for path in files or ():
+        for plugin, sha256 in _read(path):
+            if plugin.name in custom.PLUGINS:
+                raise UsageFault(f"--plugin {path}: there is another plugin {plugin.name}")
+            custom.PLUGINS[plugin.name] = Registered(plugin, sha256)
+
+
+def core_maker(files: Sequence[Path], placements: int) -> Any:
+    """`make_core` for other processes, which have to read the plugins first."""
+    return partial(_core, files=tuple(files), placements=placements)
+
+
+def _core(journal: str, files: tuple[Path, ...], placements: int) -> Core[Any]:
+    if files and not custom.PLUGINS:
+        load(files)
+    return make_core(journal, placements)
+
+
+def _read(path: Path) -> Iterator[tuple[Plugin, str]]:
+    try:
+        source = path.read_bytes()
+        tree = ast.parse(source, str(path))
+    except OSError as error:
+        raise UsageFault(f"--plugin {path}: cannot be read: {error.strerror}") from error
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", 0)
+        raise UsageFault(f"--plugin {path}, line {line}: is not Python: {error}") from error
+    for line, what in sorted({*offences(tree), *_offences(tree)}):
+        raise UsageFault(
+            f"--plugin {path}, line {line}: {what} is not allowed: a replay would differ"
+        )
+    module = _run(path)
+    kinds = [
+        kind
+        for kind in vars(module).values()
+        if isinstance(kind, type)
+        and issubclass(kind, Plugin)
+        and kind.__module__ == module.__name__
+    ]
+    if not kinds:
+        raise UsageFault(f"--plugin {path}: has no class that extends Plugin")
+    digest = hashlib.sha256(source).hexdigest()
+    for kind in kinds:
+        yield _made(path, kind), digest
+
+
+def _offences(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What plugins must not use beside what cores must not."""
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                if one.name not in IMPORTS or (
+                    one.name == "numpy" and one.asname not in ("np", None)
+                ):
+                    yield line, f"import {one.name}{f' as {one.asname}' if one.asname else ''}"
+        elif isinstance(node, ast.ImportFrom) and (node.level or node.module not in IMPORTS):
+            yield line, f"import {'.' * node.level}{node.module or ''}"
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            yield line, "changing a variable outside the method"
+        elif isinstance(node, ast.Name) and node.id in CALLS:
+            yield line, node.id
+        elif isinstance(node, ast.Attribute) and _is_refused(node.attr):
+            yield line, f".{node.attr}"
+        elif _keeps_state(node):
+            yield line, "keeping something on self"
+
+
+def _is_refused(attribute: str) -> bool:
+    return attribute in NUMPY_IO or attribute.startswith("__")
+
+
+def _keeps_state(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Attribute | ast.Subscript) or isinstance(node.ctx, ast.Load):
+        return False
+    root: ast.expr = node
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    return isinstance(root, ast.Name) and root.id in ("self", "cls")
+
+
+def _run(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"muster_plugin_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise UsageFault(f"--plugin {path}: must be a .py file")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageFault(f"--plugin {path}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _made(path: Path, kind: type[Plugin]) -> Plugin:
+    """The plugin, if it is one that can work. Raises UsageFault."""
+    name = kind.__dict__.get("name") or kind.__name__
+    kind.name = name
+    plugin = kind()
+    where = f"--plugin {path}: {name}"
+    if name in KNOWN or name in OFF_BY_DEFAULT or name in REMOVED:
+        raise UsageFault(f"{where}: is the name of a plugin of kube-scheduler")
+    if not plugin.points:
+        known = ", ".join(method for methods in METHODS.values() for method in methods)
+        raise UsageFault(f"{where}: has none of the methods {known}")
+    for methods in METHODS.values():
+        if sum(map(plugin.has, methods)) > 1:
+            raise UsageFault(f"{where}: has {' and '.join(methods)}; one of them is enough")
+    for read in plugin.reads:
+        if not _can_be_read(read):
+            raise UsageFault(f"{where}: reads {read!r}: must be {custom.READABLE}")
+    if plugin.normalize not in ("", HIGHER, LOWER):
+        raise UsageFault(f"{where}: normalize must be HIGHER or LOWER")
+    if plugin.amounts and (plugin.has("score_node") or plugin.normalize):
+        raise UsageFault(f"{where}: a score by amounts is `score`, and is not normalised")
+    return plugin
+
+
+def _can_be_read(read: object) -> bool:
+    if not isinstance(read, str):
+        return False
+    group, dot, key = read.partition(".")
+    return bool(key) and group + dot in custom.KEYED_PARTS if dot else read in custom.PARTS

@@ -1,0 +1,114 @@
+"""Plugins of users for tests: a rule for columns and the same for one node after the other."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from shared.framework.custom import (
+    HIGHER,
+    LOWER,
+    PLUGINS,
+    Amounts,
+    Node,
+    Nodes,
+    Plugin,
+    Pod,
+    Registered,
+)
+from shared.model.profile import CustomPlugin
+
+SHA256 = "0" * 64
+
+
+class ByZone(Plugin):
+    """Pods with few cores keep off zone x, and like a zone's name the better the longer it is."""
+
+    reads = ("requests.cpu",)
+    message = "node(s) were in zone x"
+    normalize = HIGHER
+
+    def filter(self, pod: Pod, nodes: Nodes) -> Any:
+        return None if pod["requests.cpu"] > 1 else ~nodes.labelled("zone", "x")
+
+    def score(self, pod: Pod, nodes: Nodes) -> Any:
+        return nodes.number("size", -1) + 2
+
+
+class ByZoneEach(Plugin):
+    """The same, node by node."""
+
+    reads = ("requests.cpu",)
+    message = "node(s) were in zone x"
+    normalize = HIGHER
+
+    def filter_node(self, pod: Pod, node: Node) -> Any:
+        return pod["requests.cpu"] > 1 or node.labels.get("zone") != "x"
+
+    def score_node(self, pod: Pod, node: Node) -> Any:
+        text = node.labels.get("size", "")
+        digits = text.removeprefix("-")
+        return (int(text) if digits.isascii() and digits.isdigit() else -1) + 2
+
+
+class Tainted(Plugin):
+    """As it is, and not for every pod: nodes that keep pods away, or none."""
+
+    reads = ("priority", "nodeSelector")
+
+    def pre_filter(self, pod: Pod) -> Any:
+        return "pod(s) were of priority 13" if pod["priority"] == 13 else None
+
+    def pre_score(self, pod: Pod) -> Any:
+        return not pod["nodeSelector"]
+
+    def score(self, pod: Pod, nodes: Nodes) -> Any:
+        return np.where(nodes.tainted("k"), 7, 90)
+
+
+class FewRacks(Plugin):
+    """Lower is better."""
+
+    normalize = LOWER
+
+    def score(self, pod: Pod, nodes: Nodes) -> Any:
+        return nodes.number("size", 5)
+
+
+class Packs(Plugin):
+    """By amounts: the fuller the better."""
+
+    reads = ("requests.cpu",)
+    amounts = ("cpu", "ephemeral-storage")
+
+    def score(self, pod: Pod, nodes: Amounts) -> Any:
+        used = nodes.requested("cpu") + pod["requests.cpu"] + nodes.requested("ephemeral-storage")
+        return 100 * used // np.maximum(nodes.allocatable("cpu"), 1)
+
+
+class Breaks(Plugin):
+    """Raises."""
+
+    def filter(self, pod: Pod, nodes: Nodes) -> Any:
+        return pod["labels.never"]
+
+    def score(self, pod: Pod, nodes: Nodes) -> Any:
+        return np.zeros(len(nodes) + 1, np.int64)
+
+
+KINDS = (ByZone, ByZoneEach, Tainted, FewRacks, Packs, Breaks)
+
+
+@contextmanager
+def known(*kinds: type[Plugin]) -> Iterator[tuple[CustomPlugin, ...]]:
+    """These plugins are those of this process; what a profile says of them."""
+    before = dict(PLUGINS)
+    for kind in kinds:
+        kind.name = kind.__name__
+        PLUGINS[kind.name] = Registered(kind(), SHA256)
+    try:
+        yield tuple(CustomPlugin(kind.name, SHA256, rejects=kind is Tainted) for kind in kinds)
+    finally:
+        PLUGINS.clear()
+        PLUGINS.update(before)

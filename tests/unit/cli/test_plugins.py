@@ -1,0 +1,141 @@
+"""--plugin: which files are taken, and what runs, replays and explanations do with them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from muster.cli import main
+from muster.faults import UsageFault
+from muster.plugins import load
+from shared.framework.custom import PLUGINS
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLE = ROOT / "examples" / "plugins"
+PLUGIN, CONFIG = EXAMPLE / "off_spot.py", EXAMPLE / "scheduler-config.yaml"
+HEAD = "from muster.plugin import *\nimport numpy as np\nclass One(Plugin):\n"
+FILTER = " def filter(self, pod, nodes):\n  "
+
+
+@pytest.fixture(autouse=True)
+def _forgotten():
+    yield
+    PLUGINS.clear()
+
+
+@pytest.mark.parametrize(
+    ("code", "rule"),
+    [
+        ("import time\n", "line 1: import time is not allowed: a replay would differ"),
+        ("import random as numpy\n", "line 1: import random as numpy is not allowed"),
+        ("import numpy as n\n", "line 1: import numpy as n is not allowed"),
+        ("from os import environ\n", "line 1: import os is not allowed"),
+        ("from . import other\n", "line 1: import . is not allowed"),
+        (HEAD + FILTER + "return open('x').read()\n", "line 5: open() is not allowed"),
+        (HEAD + FILTER + "return np.random.rand(3)\n", "line 5: np.random is not allowed"),
+        (HEAD + FILTER + "return np.load('x')\n", "line 5: .load is not allowed"),
+        (HEAD + FILTER + "return np.empty(3)\n", "line 5: .empty is not allowed"),
+        (HEAD + FILTER + "return hash(pod)\n", "line 5: hash() is not allowed"),
+        (HEAD + FILTER + "return [x for x in {1, 2}]\n", "line 5: a loop over a set"),
+        (HEAD + FILTER + "self.seen = 1\n", "line 5: keeping something on self is not allowed"),
+        (HEAD + FILTER + "self.seen[1] = 1\n", "line 5: keeping something on self is not allowed"),
+        (HEAD + FILTER + "eval('1')\n", "line 5: eval is not allowed"),
+        (HEAD + FILTER + "np.__loader__\n", "line 5: .__loader__ is not allowed"),
+        ("x = 0\n" + HEAD + FILTER + "global x\n", "line 6: changing a variable outside"),
+        ("def f(:\n", "line 1: is not Python"),
+        ("x = 1 / 0\n", "ZeroDivisionError: division by zero"),
+        ("x = 1\n", "has no class that extends Plugin"),
+        (HEAD + " pass\n", "One: has none of the methods pre_filter, filter, filter_node"),
+        (
+            HEAD + FILTER + "pass\n def filter_node(self, pod, node): pass\n",
+            "One: has filter and filter_node; one of them is enough",
+        ),
+        (
+            HEAD + " reads = ('spec.x',)\n" + FILTER + "pass\n",
+            "One: reads 'spec.x': must be one of",
+        ),
+        (HEAD + " reads = ('labels.',)\n" + FILTER + "pass\n", "One: reads 'labels.': must be"),
+        (HEAD + " normalize = 'up'\n" + FILTER + "pass\n", "normalize must be HIGHER or LOWER"),
+        (
+            HEAD + " amounts = ('cpu',)\n def score_node(self, pod, node): pass\n",
+            "One: a score by amounts is `score`, and is not normalised",
+        ),
+        (HEAD + " name = 'NodePorts'\n" + FILTER + "pass\n", "is the name of a plugin of kube-sch"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_with_its_line_and_rule(code, rule, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(code)
+    with pytest.raises(UsageFault) as caught:
+        load([path])
+    assert str(path) in str(caught.value)
+    assert rule in str(caught.value)
+
+
+def test_two_plugins_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(PLUGIN.read_text())
+    with pytest.raises(UsageFault, match="there is another plugin OffSpot"):
+        load([PLUGIN, path])
+    with pytest.raises(UsageFault, match="cannot be read"):
+        load([tmp_path / "none.py"])
+
+
+def test_a_run_with_a_plugin_is_replayed_and_explained_with_it_alone(tmp_path, capsys):
+    run, mine = str(tmp_path / "run"), tmp_path / "off_spot.py"
+    mine.write_text(PLUGIN.read_text())
+    words = ["run", str(EXAMPLE / "world.yaml"), "--config", str(CONFIG), "-o", "json"]
+    assert main([*words, "--run-dir", run, "--plugin", str(mine)]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["bound"], result["waiting"]) == (4, 1)
+    for journals in (["--journal", "placement/0"], ["--processes", "2"]):
+        PLUGINS.clear()
+        assert main(["replay", run, *journals, "--plugin", str(mine)]) == 0
+    capsys.readouterr()
+    why = ["why", "pod", "default/ledger-2", "--run-dir", run, "--node", "spot-9"]
+    assert main([*why, "--plugin", str(mine)]) == 0
+    assert "spot-9: refused by OffSpot: node(s) were spot instances" in capsys.readouterr().out
+    PLUGINS.clear()
+    mine.write_text(PLUGIN.read_text().replace('"spot")', '"other")'))
+    for command in (["replay", run], why):
+        assert main(command) == 2
+        assert "plugin OffSpot is needed: give its file with --plugin" in capsys.readouterr().err
+        assert main([*command, "--plugin", str(mine)]) == 2
+        assert "plugin OffSpot is not the one that was used" in capsys.readouterr().err
+        PLUGINS.clear()
+
+
+def test_a_plugin_that_nobody_enables_is_refused(capsys):
+    words = ["run", str(EXAMPLE / "world.yaml"), "--plugin", str(PLUGIN)]
+    assert main(words) == 2
+    assert "OffSpot needs a --config with a profile that enables it" in capsys.readouterr().err
+    other = str(ROOT / "examples" / "scheduler-config.yaml")
+    assert main([*words, "--config", other]) == 2
+    assert "enables OffSpot" in capsys.readouterr().err
+
+
+def test_a_profile_with_an_unknown_plugin_is_refused(capsys):
+    assert main(["run", str(EXAMPLE / "world.yaml"), "--config", str(CONFIG)]) == 2
+    assert "there is no plugin 'OffSpot'" in capsys.readouterr().err
+
+
+def test_muster_score_shows_what_a_plugin_says(tmp_path, capsys):
+    node = {"apiVersion": "v1", "kind": "Node", "status": {"allocatable": {"cpu": 4, "pods": 9}}}
+    nodes = [
+        {**node, "metadata": {"name": name, "labels": {"rack": rack, "lifecycle": kind}}}
+        for name, rack, kind in (("a", "1", "spot"), ("b", "2", "steady"), ("c", "4", "steady"))
+    ]
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"tier": "critical"}},
+        "spec": {"containers": [{"name": "c"}]},
+    }
+    case = tmp_path / "case.json"
+    case.write_text(json.dumps({"objects": nodes, "pods": [pod]}))
+    words = ["score", str(case), "--config", str(CONFIG), "--plugin", str(PLUGIN), "-o", "json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)["pods"][0]["nodes"]
+    assert found["a"]["reasons"] == ["node(s) were spot instances"]
+    assert (found["a"]["plugin"], found["a"]["code"]) == ("OffSpot", "UnschedulableAndUnresolvable")
+    assert [found[name]["scores"]["OffSpot"] for name in "bc"] == [250, 500]
