@@ -35,7 +35,7 @@ from shared.model.columns import pack, unpack
 from shared.testing.steps import Steps
 
 PREEMPTORS = range(100, 104)
-MINUTE_MS = 60_000
+LONG_MS = 600_000
 
 
 @dataclass
@@ -212,7 +212,7 @@ class Mesh:
                 self.evictions(True)
                 if self.binding.accepted:
                     self.goes(self.binding.accepted[0])
-            self.steps.at(self.steps.state.now_ms + MINUTE_MS)
+            self.steps.at(self.steps.state.now_ms + LONG_MS)
             self.turn()
 
 
@@ -227,7 +227,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("leaves")),
     st.tuples(st.just("loses"), st.integers(0, 1)),
     st.tuples(st.just("budget"), st.integers(0, 3), st.sets(st.integers(1, 12), max_size=3)),
-    st.tuples(st.just("time"), st.integers(1, MINUTE_MS)),
+    st.tuples(st.just("time"), st.integers(1, LONG_MS)),
     st.tuples(st.just("reload")),
 )
 SCHEDULES = st.lists(st.one_of(MOVES, MOVES, ACTIONS), min_size=25, max_size=70)

@@ -40,7 +40,7 @@ def nomination(
             ask.victims, ask.nominated = [], False
         case NominationReady() if ask.phase in LEAVING and not ask.end:
             ask.follow("nomination_ready")
-            state.set_due(ask, state.now_ms + state.config.victims_ms_max)
+            state.set_due(ask, state.now_ms + state.config.place_ms_max)
         case NominationLost() if ask.phase is Phase.READY:
             ask.follow("nomination_lost")
             state.close(ask)

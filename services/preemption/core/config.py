@@ -9,11 +9,13 @@ from shared.model.options import read_options, require_positive
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """`rounds_max`: dry runs per ask. `victims_ms_max`: how long after its eviction a victim may
-    stay before the nomination is given up, and how long a freed place is kept for its preemptor.
+    stay before the nomination is given up: longer than pods are commonly given to end, since
+    whoever comes first gets the room then. `place_ms_max`: how long a freed place is kept.
     """
 
     rounds_max: int = 3
-    victims_ms_max: int = 60_000
+    victims_ms_max: int = 600_000
+    place_ms_max: int = 60_000
 
 
 def parse_config(options: dict[str, Any]) -> Config:

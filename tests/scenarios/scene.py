@@ -1,0 +1,143 @@
+"""A small cluster and the whole mesh, in virtual time: things happen, and what became of pods."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+from muster.mesh import Mesh, all_journals
+from muster.simulation.process import inline
+from muster.simulation.virtual_time import SimClock, VirtualLoop
+from shared.adapters.memory_bus import MemoryBus, MemoryLog
+from shared.adapters.sim_cluster import SimCluster
+from shared.adapters.sim_cluster_config import SimConfig
+from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.events.ingest import PodsNamed
+from shared.events.observed import PodsSeen
+from shared.events.placement import GangRefused, Refused
+from shared.machine.core import Cursor
+from shared.machine.reader import Reader
+from shared.machine.record import own_events
+from shared.machine.runtime import Host
+from shared.model.columns import join, split, unpack
+from shared.model.ids import INGEST, placement
+from shared.model.objects import CPU, MEMORY, PODS, Gang, Node, PodSpec
+from shared.model.world import Arrival, World
+from shared.ports.bus import JournalName
+
+SETTLE_S = 30.0
+GI = 1 << 30
+
+
+def node(name: str, cpu_milli: int, **more: Any) -> Node:
+    """A node with room for memory and pods."""
+    amounts = ((CPU, cpu_milli), (MEMORY, 64 * GI), (PODS, 110))
+    return Node(uid=f"uid-{name}", name=name, allocatable=amounts, **more)
+
+
+class Scene:
+    """Names are uids without their first letters."""
+
+    def __init__(self, cluster: SimCluster, log: MemoryLog, placements: int) -> None:
+        self.cluster, self._log, self._placements = cluster, log, placements
+
+    def pods(self, *names: str, cpu_milli: int, gang: str = "", gated: bool = False, **spec: Any):
+        """Pods alike come."""
+        seen = PodsSeen(
+            spec=PodSpec(requests=((CPU, cpu_milli),), nonzero_cpu_milli=cpu_milli, **spec),
+            uids=join(f"uid-{name}" for name in names),
+            names=join(names),
+            revisions=b"",
+            gang=gang,
+            gated=gated,
+        )
+        self.cluster.create(Arrival(at_ms=self.cluster.now_ms(), pods=seen))
+
+    def gang(self, key: str, min_count: int, timeout_ms: int = 300_000) -> None:
+        """A pod group comes, or changes."""
+        self.cluster.set_gangs([Gang(key=key, min_count=min_count, timeout_ms=timeout_ms)])
+
+    def delete(self, *names: str) -> None:
+        """Pods go."""
+        self.cluster.delete([f"uid-{name}" for name in names])
+
+    def ungate(self, *names: str) -> None:
+        """Their last gate is removed."""
+        self.cluster.ungate([f"uid-{name}" for name in names])
+
+    async def settle(self, seconds: float = SETTLE_S) -> None:
+        """Time passes."""
+        await asyncio.sleep(seconds)
+
+    def where(self, *names: str) -> list[str]:
+        """Nodes of pods, empty where they wait."""
+        return [self.cluster.pods[f"uid-{name}"].node for name in names]
+
+    def running(self, *names: str) -> int:
+        """How many of them have nodes."""
+        return sum(map(bool, self.where(*names)))
+
+    async def refusals(self) -> dict[str, int]:
+        """How often each pod was refused by a shard, or its gang."""
+        known: dict[int, str] = {}
+        found: dict[str, int] = {}
+        async for event in self._events(INGEST):
+            if isinstance(event, PodsNamed):
+                known.update(zip(unpack(event.ids).tolist(), split(event.names), strict=True))
+        for shard in range(self._placements):
+            async for event in self._events(placement(shard)):
+                if isinstance(event, Refused):
+                    for pod in unpack(event.ids).tolist():
+                        found[known[pod]] = found.get(known[pod], 0) + 1
+                elif isinstance(event, GangRefused):
+                    found["gangs"] = found.get("gangs", 0) + 1
+        return found
+
+    async def _events(self, journal: str):
+        bus, reader = MemoryBus(self._log), Reader(journal, Cursor())
+        while batch := await bus.read(JournalName(journal), reader.next):
+            for _position, record in reader.accept_all(batch):
+                for event in own_events(record, journal):
+                    yield event
+
+
+def play(
+    story: Callable[[Scene], Awaitable[None]],
+    *nodes: Node,
+    placements: int = 1,
+    batch: bool = True,
+    grace_ms: int = 0,
+) -> None:
+    """Tell the story to the mesh; nothing random, and an hour passes at once."""
+
+    async def told() -> None:
+        world = World(name="scene", nodes=nodes, arrivals=())
+        cluster, log = SimCluster(world, SimConfig(seed=1, grace_ms=grace_ms)), MemoryLog()
+        loop = asyncio.get_running_loop()
+        numbers = iter(range(1_000))
+        mesh = Mesh(
+            bus_of=lambda _journal: MemoryBus(log),
+            store=MemorySnapshots(),
+            cluster=cluster,
+            placements=placements,
+            config={"placement": {"batch": batch}},
+            host=Host(SimClock(loop), "scene", lambda: str(next(numbers)), inline),
+        )
+        serving = asyncio.create_task(mesh.serve(all_journals(placements)))
+        scene = Scene(cluster, log, placements)
+        cluster.start()
+        try:
+            await scene.settle()
+            await story(scene)
+            if serving.done():
+                serving.result()
+        finally:
+            cluster.stop()
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    _run(told())
+
+
+def _run(coroutine: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(coroutine)

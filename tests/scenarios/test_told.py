@@ -1,0 +1,147 @@
+"""Five scenarios that kube-scheduler's integration tests tell of its queue and of gangs."""
+
+import pytest
+
+from shared.model.objects import NO_SCHEDULE, HostPort, Taint
+from tests.scenarios.scene import Scene, node, play
+
+MESHES = [
+    pytest.param({"placements": 1, "batch": True}, id="one-shard"),
+    pytest.param({"placements": 1, "batch": False}, id="single-cycles"),
+    pytest.param({"placements": 3, "batch": True}, id="three-shards"),
+]
+anywhere = pytest.mark.parametrize("mesh", MESHES)
+# Several shards are asked in turn, so that being refused by one is nothing in vain.
+on_one_shard = pytest.mark.parametrize("mesh", MESHES[:2])
+THREE = [node(f"node-{number}", 2_000) for number in range(3)]
+GANG = ("a", "b", "c")
+
+
+@anywhere
+def test_a_quorum_that_is_missing_and_then_arrives(mesh):
+    async def story(scene: Scene):
+        scene.gang("default/w/g", 3)
+        scene.pods("a", "b", cpu_milli=1_000, gang="default/w/g")
+        await scene.settle()
+        assert scene.running("a", "b") == 0, "two of three wait"
+        assert "gangs" not in await scene.refusals(), "nobody was asked in vain"
+        scene.pods("c", cpu_milli=1_000, gang="default/w/g")
+        await scene.settle()
+        assert scene.running(*GANG) == 3
+
+    play(story, *THREE, **mesh)
+
+
+@anywhere
+def test_a_gang_whose_object_comes_after_its_pods(mesh):
+    async def story(scene: Scene):
+        scene.pods(*GANG, cpu_milli=1_000, gang="default/w/g")
+        await scene.settle()
+        assert scene.running(*GANG) == 0
+        scene.gang("default/w/g", 3)
+        await scene.settle()
+        assert scene.running(*GANG) == 3
+
+    play(story, *THREE, **mesh)
+
+
+@anywhere
+def test_a_gang_runs_when_what_blocked_it_is_deleted(mesh):
+    async def story(scene: Scene):
+        scene.pods("blocker", cpu_milli=2_000)
+        await scene.settle()
+        scene.gang("default/w/g", 3)
+        scene.pods(*GANG, cpu_milli=2_000, gang="default/w/g")
+        await scene.settle()
+        assert scene.running(*GANG) == 0, "two of three would fit: none is held"
+        scene.pods("small", cpu_milli=2_000)
+        await scene.settle()
+        assert scene.running("small") == 1, "the gang holds nothing while it waits"
+        scene.delete("blocker")
+        await scene.settle()
+        assert scene.running(*GANG) == 0
+        scene.delete("small")
+        await scene.settle()
+        assert scene.running(*GANG) == 3
+
+    play(story, *THREE, **mesh)
+
+
+@anywhere
+def test_gates_that_are_removed_one_by_one(mesh):
+    async def story(scene: Scene):
+        scene.gang("default/w/g", 3)
+        scene.pods(*GANG, cpu_milli=1_000, gang="default/w/g", gated=True)
+        scene.pods("alone", cpu_milli=1_000, gated=True)
+        await scene.settle()
+        for name in GANG:
+            assert scene.running(*GANG) == 0
+            scene.ungate(name)
+            await scene.settle()
+        assert scene.running(*GANG) == 3, "with the last one there are enough"
+        assert scene.running("alone") == 0
+        scene.ungate("alone")
+        await scene.settle()
+        assert scene.running("alone") == 1
+        assert await scene.refusals() == {}, "a pod with a gate is never tried"
+
+    play(story, *THREE, **mesh)
+
+
+TAINT = Taint("dedicated", "x", NO_SCHEDULE)
+
+
+@on_one_shard
+def test_what_happens_wakes_only_the_pods_that_it_helps(mesh):
+    picky = [
+        node("full", 1_000),
+        node("tainted", 2_000, taints=(TAINT,)),
+        node("cordoned", 2_000, unschedulable=True, labels={"disk": "ssd"}),
+    ]
+
+    async def story(scene: Scene):
+        scene.pods("runs", cpu_milli=1_000, host_ports=(HostPort(80),))
+        await scene.settle()
+        assert scene.where("runs") == ["full"]
+        scene.pods("large", cpu_milli=9_000)
+        scene.pods("fast", cpu_milli=100, node_selector=(("disk", "ssd"),))
+        scene.pods("plain", cpu_milli=500)
+        scene.pods("port", cpu_milli=0, host_ports=(HostPort(80),))
+        await scene.settle()
+        before = await scene.refusals()
+        assert sorted(before) == ["fast", "large", "plain", "port"]
+        # Only what a node lets in newly is tried again, each time by one kind of pod.
+        scene.cluster.set_node(node("cordoned", 2_000, labels={"disk": "ssd", "zone": "a"}))
+        await scene.settle()
+        assert scene.where("fast", "plain", "port", "large") == ["cordoned"] * 3 + [""]
+        assert await scene.refusals() == before, "nobody was tried in vain"
+        scene.pods("late", cpu_milli=2_000)
+        await scene.settle()
+        before = await scene.refusals()
+        scene.delete("runs")
+        await scene.settle()
+        assert await scene.refusals() == before, "a core more helps neither of those that wait"
+        scene.cluster.set_node(node("tainted", 2_000))
+        await scene.settle()
+        assert scene.where("late", "large") == ["tainted", ""]
+        assert await scene.refusals() == before
+
+    play(story, *picky, **mesh)
+
+
+@anywhere
+def test_a_pod_with_a_nominated_node_keeps_its_place(mesh):
+    async def story(scene: Scene):
+        scene.pods("low", cpu_milli=2_000)
+        await scene.settle()
+        scene.pods("high", cpu_milli=2_000, priority=10)
+        await scene.settle(5)
+        assert scene.running("high") == 0, "its victim takes a minute to end"
+        # They would fit as soon as it ends, and there are many of them.
+        scene.pods(*(f"quick-{number}" for number in range(20)), cpu_milli=1_000, priority=5)
+        await scene.settle(120)
+        assert "uid-low" not in scene.cluster.pods
+        assert scene.where("high") == ["only"]
+        assert scene.running(*(f"quick-{number}" for number in range(20))) == 0
+
+    play(story, node("only", 2_000), grace_ms=60_000, **mesh)
