@@ -13,6 +13,7 @@ import typer
 
 from muster import logs
 from muster.cli_options import (
+    Compatibility,
     Config,
     Kubeconfig,
     Output,
@@ -40,6 +41,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(version: str) -> str:
+    from shared.model.profile import VERSIONS
+
+    return _one_of("--compatibility-version", version, VERSIONS)
+
+
+def _with_version(settings: list[str] | None, version: str) -> list[str]:
+    """The settings, and the version where it is not the default."""
+    own = [] if _version(version) == "1.35" else [f'placement.compatibility="{version}"']
+    return [*own, *(settings or [])]
 
 
 def _load(plugins: list[Path] | None) -> None:
@@ -76,6 +89,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     settings: Set = None,
     config: Config = None,
     plugin: Plugins = None,
+    compatibility_version: Compatibility = "1.35",
     time_limit_s: Annotated[
         float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Give up after.")
     ] = 170,
@@ -85,6 +99,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     _one_of("--output", output, OUTPUTS)
     _one_of("--bus", bus, BUSES)
     _load(plugin)
+    changed = _with_version(settings, compatibility_version)
     if bool(world) == bool(kubeconfig):
         raise UsageFault("run: name a WORLD or a --kubeconfig")
     if kubeconfig:
@@ -94,7 +109,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
         from muster.commands.live import LiveOptions, run_live
 
         names = scheduler_name or []
-        live = LiveOptions(kubeconfig, names, placements, bus, run_dir, settings or [], config)
+        live = LiveOptions(kubeconfig, names, placements, bus, run_dir, changed, config)
         run_live(live, output)
         return
     from muster.commands.run import Options
@@ -102,8 +117,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     from shared.adapters.worlds.settings import Choice
 
     choice = Choice(plain, speed, seed)
-    words, changed = world or [], settings or []
-    options = Options(words, choice, placements, bus, run_dir, changed, time_limit_s, config)
+    options = Options(world or [], choice, placements, bus, run_dir, changed, time_limit_s, config)
     play(options, output)
 
 
@@ -131,6 +145,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     settings: Set = None,
     config: Config = None,
     plugin: Plugins = None,
+    compatibility_version: Compatibility = "1.35",
     metrics_port: Annotated[
         int, typer.Option(min=0, max=65_535, help="Serve metrics here; 0 = none.")
     ] = 0,
@@ -151,7 +166,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
             placements,
             run_dir,
             owner,
-            settings or [],
+            _with_version(settings, compatibility_version),
             kubeconfig,
             scheduler_name or [],
             config,
@@ -279,6 +294,7 @@ def score(
     ],
     config: Config = None,
     plugin: Plugins = None,
+    compatibility_version: Compatibility = "1.35",
     output: Output = "text",
 ) -> None:
     """Say how each node would fare for a pod: its score by plugin, or who refuses it and why.
@@ -290,7 +306,7 @@ def score(
 
     _one_of("--output", output, OUTPUTS)
     _load(plugin)
-    print_scores(case, config, output)
+    print_scores(case, config, output, _version(compatibility_version))
 
 
 @app.command()

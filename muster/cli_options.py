@@ -21,6 +21,14 @@ Config = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Profiles: a KubeSchedulerConfiguration, as of 1.35."),
 ]
+Compatibility = Annotated[
+    str,
+    typer.Option(
+        "--compatibility-version",
+        metavar="VERSION",
+        help="Formulas of this kube-scheduler: 1.35 or 1.36.",
+    ),
+]
 Plugins = Annotated[
     list[Path] | None,
     typer.Option("--plugin", metavar="FILE.py", help="Your own plugins (docs/plugins.md)."),

@@ -30,14 +30,17 @@ from shared.framework.signature import Signature
 from shared.machine.fold import begin_step
 from shared.model.columns import pack, unpack
 from shared.model.objects import Budget, PodSpec
-from shared.model.profile import Configuration
+from shared.model.profile import V1_35, Configuration
 
 SUCCESS, UNSCHEDULABLE = "Success", "Unschedulable"
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
 
 
 def score_case(
-    case: Mapping[str, Any], what: str = "case", config: Configuration | None = None
+    case: Mapping[str, Any],
+    what: str = "case",
+    config: Configuration | None = None,
+    version: str = V1_35,
 ) -> dict[str, Any]:
     """The answer to {"objects": [...], "pods": [...]}: for each pod its feasible nodes with their
     weighted scores, the others with who refused them and why; with "preempt": true also where
@@ -47,7 +50,7 @@ def score_case(
     read = case_of(what, dict(case))
     if config is not None and read.config is not None:
         raise WorldError(what, "config", "there is another one beside the case")
-    shard = _Shard(read, config or read.config)
+    shard = _Shard(read, config or read.config, version)
     pods = []
     for pod in read.asked:
         shard.check(what, pod)
@@ -61,12 +64,13 @@ def score_case(
 class _Shard:
     """One shard that holds the case."""
 
-    def __init__(self, case: Case, config: Configuration | None) -> None:
+    def __init__(self, case: Case, config: Configuration | None, version: str) -> None:
         self._core = PlacementCore(0)
         self._state: PlacementState = self._core.new()
         self._profiles = [] if config is None else [one.name for one in config.profiles]
-        if config is not None:
-            self._evolve(Configured({"placement": {"profiles": to_builtins(config.profiles)}}))
+        profiles = () if config is None else config.profiles
+        options = {"profiles": to_builtins(profiles), "compatibility": version}
+        self._evolve(Configured({"placement": options}))
         self._state.table.counters.labels_of = dict(case.namespaces)
         self._sigs: dict[PodSpec, int] = {}
         self._names = [node.name for node in case.nodes]

@@ -14,10 +14,12 @@ from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.scheduler_config import read_config
 
 
-def print_scores(path: Path, config: Path | None, output: str) -> None:
-    """Answer the case in a file, with the profiles of another. Raises WorldError."""
+def print_scores(path: Path, config: Path | None, output: str, version: str) -> None:
+    """Answer the case in a file, with the profiles of another and the formulas of a version of
+    kube-scheduler. Raises WorldError.
+    """
     profiles = None if config is None else read_config(config)
-    answer = score_case(_read(path), path.name, profiles)
+    answer = score_case(_read(path), path.name, profiles, version)
     if output == "json":
         sys.stdout.write(orjson.dumps(answer).decode() + "\n")
         return

@@ -14,7 +14,7 @@ from shared.framework.custom_steps import CustomAmounts, CustomFilter, CustomPre
 from shared.framework.layout import ALLOC, F64, I16, INFEASIBLE, PERCENT, ROOM, USED
 from shared.framework.plugin import LocalScore, StaticFilter, StaticScore
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
-from shared.model.profile import WEIGHTS_MAX, Profile, Strategy
+from shared.model.profile import V1_35, WEIGHTS_MAX, Profile, Strategy
 from shared.plugins.balanced_allocation import BalancedAllocation
 from shared.plugins.gpu_devices import GpuDevices, GpuModel
 from shared.plugins.image_locality import ImageLocality
@@ -22,7 +22,7 @@ from shared.plugins.node_affinity import AddedAffinity, NamedNodes, NodeAffinity
 from shared.plugins.node_ports import NodePorts
 from shared.plugins.node_resources_fit import LeastAllocated, NodeResourcesFit
 from shared.plugins.node_unschedulable import NodeUnschedulable
-from shared.plugins.resource_scores import Balance, Part, ResourceScore, Utilization
+from shared.plugins.resource_scores import Balance, BalanceGained, Part, ResourceScore, Utilization
 from shared.plugins.taint_toleration import TaintToleration
 
 if TYPE_CHECKING:
@@ -82,8 +82,9 @@ class Plugins:
     scores are LOCAL_SCORES.
     """
 
-    def __init__(self, profile: Profile) -> None:
-        self.profile = profile
+    def __init__(self, profile: Profile, version: str = V1_35) -> None:
+        """`version` = the release of kube-scheduler whose formulas count."""
+        self.profile, self.version = profile, version
         self.custom = {one.name: registered(one.name, one.sha256) for one in profile.custom}
         self.pre_filters = tuple(
             CustomPreFilter(self.custom[one.name]) for one in profile.custom if one.rejects
@@ -103,7 +104,7 @@ class Plugins:
         self.least = 0 if profile.scores else 1
         self.by_amounts = tuple(self._by_amounts())
         is_default = _local_part(profile) == _local_part(Profile())
-        self.is_default_locally = is_default and not self.by_amounts
+        self.is_default_locally = is_default and not self.by_amounts and version == V1_35
 
     def _filters(self) -> tuple[FilterStep, ...]:
         profile = self.profile
@@ -165,9 +166,10 @@ class Plugins:
         if self.balance_weight:
             resources = [(name, 1) for name in self.profile.balanced]
             parts = _parts(table, sig, resources, real=True)
+            balance = Balance if self.version == V1_35 else BalanceGained
             # Pods that ask for none of the resources are passed over.
             if any(part.ask for part in parts):
-                terms.append(LocalTerm(BALANCE, self.balance_weight, Balance(parts)))
+                terms.append(LocalTerm(BALANCE, self.balance_weight, balance(parts)))
             elif BALANCE in self.profile.always_scored:
                 terms.append(LocalTerm(BALANCE, self.balance_weight, Utilization(Strategy(), ())))
         for plugin, weight in self.by_amounts:

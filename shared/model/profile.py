@@ -17,6 +17,9 @@ LEAST_ALLOCATED, MOST_ALLOCATED = "LeastAllocated", "MostAllocated"
 REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 
+VERSIONS = (V1_35, V1_36) = ("1.35", "1.36")
+"""Releases of kube-scheduler whose formulas can be had."""
+
 DEFAULT_SCHEDULER = "default-scheduler"
 DEFAULT_FILTERS = (
     *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts"),

@@ -16,6 +16,7 @@ from shared.framework.layout import F64, I64, PERCENT
 from shared.model.profile import LEAST_ALLOCATED, Strategy
 
 FULL = 100  # percent: the highest utilization, and the highest score
+HALF = FULL // 2
 
 
 class Part(NamedTuple):
@@ -154,6 +155,23 @@ class Balance:
             if have:
                 shares.append(min(used / have, 1.0))
         return int((1.0 - _deviation(shares)) * FULL)
+
+
+class BalanceGained:
+    """What the pod does for the node's balance, 75 = nothing: kube-scheduler's score since 1.36."""
+
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._after = Balance(parts)
+        self._before = Balance([part._replace(ask=0.0) for part in parts])
+
+    def scores(self, cols: F64) -> I64:
+        """Of gathered nodes, shape (m,)."""
+        gained: I64 = self._after.scores(cols) - self._before.scores(cols)
+        return HALF + (HALF + gained) // 2
+
+    def score(self, values: Sequence[float]) -> int:
+        """The same of one node."""
+        return HALF + (HALF + self._after.score(values) - self._before.score(values)) // 2
 
 
 def _deviations(shares: Sequence[F64], count: int) -> F64:

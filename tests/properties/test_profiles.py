@@ -19,6 +19,7 @@ from shared.model.objects import GPU, PodSpec, PreferredTerm
 from shared.model.profile import (
     DEFAULT_FILTERS,
     STRATEGIES,
+    VERSIONS,
     CustomPlugin,
     Profile,
     Strategy,
@@ -76,7 +77,10 @@ def a_profile(random: Random, name: str) -> Profile:
 
 def a_table(random: Random) -> tuple[NodeTable, list[Signature]]:
     """Nodes of few kinds with pods of two profiles on them."""
-    profiles = [Plugins(a_profile(random, name)) for name in "ab"]
+    profiles = [
+        Plugins(a_profile(random, name), version)
+        for name, version in zip("ab", VERSIONS, strict=True)
+    ]
     kinds = [a_node(random, 0) for _ in range(random.randint(1, 3))]
     table = NodeTable(SEED)
     for plugins in profiles:

@@ -63,7 +63,8 @@ __all__ = ["Config", "PlacementCore", "PlacementState", "parse_config"]
 
 def _configured(state: PlacementState, event: Configured) -> None:
     before, state.config = state.config, parse_config(event.config.get("placement", {}))
-    if state.config.profiles != before.profiles:
+    formulas = before.profiles, before.compatibility
+    if (state.config.profiles, state.config.compatibility) != formulas:
         # Who was refused may fit now, and everybody's scores are others.
         persist.derive(state)
         mark_better(state, state.table.ids)

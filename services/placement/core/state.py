@@ -23,6 +23,7 @@ from shared.model.cluster_objects import Pairs
 from shared.model.columns import I64
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING
 from shared.model.objects import Node, PodSpec
+from shared.model.profile import V1_35, Profile
 
 SOURCES: tuple[str, ...] = (INGEST, QUEUEING, PERMIT, PREEMPTION, BINDING)
 TIE_SEED = 0
@@ -102,7 +103,9 @@ class PlacementState(MachineState):
 
     def init_derived(self) -> None:
         """What is derived, of a shard without nodes and signatures."""
-        self.plugins = {one.name: Plugins(one) for one in self.config.profiles}
+        version = self.config.compatibility
+        self.plugins = {one.name: Plugins(one, version) for one in self.config.profiles}
+        self.plugins_else = DEFAULT if version == V1_35 else Plugins(Profile(), version)
         self.table = NodeTable(TIE_SEED)
         self.table.counters.labels_of = self.namespaces
         for _, plugins in sorted(self.plugins.items()):
@@ -124,7 +127,7 @@ class PlacementState(MachineState):
 
     def plugins_of(self, spec: PodSpec) -> Plugins:
         """Those that schedule the pod."""
-        return self.plugins.get(spec.scheduler, DEFAULT)
+        return self.plugins.get(spec.scheduler, self.plugins_else)
 
     @property
     def world(self) -> int:

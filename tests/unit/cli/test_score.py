@@ -261,3 +261,25 @@ def test_a_file_that_is_no_case_ends_with_one_line_and_code_2(text, message, tmp
     assert told.count("\n") == 1
     assert message in told
     assert "case.json" in told
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "before", "since"),
+    [
+        ({"cpu": "500m", "memory": GIB}, None, 100, 75),
+        ({"cpu": "2000m", "memory": GIB}, None, 81, 65),
+        ({"cpu": "100m", "memory": "3Gi"}, {"cpu": "2000m", "memory": GIB}, 98, 83),
+    ],
+)
+def test_the_balance_is_scored_as_a_release_does_it(asked, there, before, since, tmp_path, capsys):
+    """Values of kube-scheduler 1.35 and 1.36 on a node of 4 cores and 8 GiB."""
+    others = [] if there is None else [pod("there", requests=there, nodeName="a")]
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps({"objects": [node(), *others], "pods": [pod(requests=asked)]}))
+    for version, expected in (("1.35", before), ("1.36", since)):
+        words = ["score", str(path), "--compatibility-version", version, "-o", "json"]
+        assert main(words) == 0
+        found = json.loads(capsys.readouterr().out)["pods"][0]["nodes"]["a"]
+        assert found["scores"][BALANCE] == expected
+    assert main(["score", str(path), "--compatibility-version", "1.30"]) == 2
+    assert "--compatibility-version 1.30: must be one of 1.35, 1.36" in capsys.readouterr().err
