@@ -159,6 +159,7 @@ WORLD: dict[type[Event], Line] = {
     ingest.PodsAssigned: _placed("the cluster shows"),
     ingest.PodsGone: _ids("gone"),
     ingest.NodesSet: lambda e, v: f"{size(e.ids)} nodes set in shard {e.shard}",
+    ingest.ImagesCounted: lambda e, v: f"{size(e.images)} images counted on {e.nodes} nodes",
     ingest.NodesGone: lambda e, v: f"{size(e.ids)} nodes gone from shard {e.shard}",
     ingest.BudgetSet: lambda e, v: f"budget {e.name or e.budget} allows {e.allowed} disruptions",
     ingest.BudgetGone: lambda e, v: f"budget {e.budget} deleted",

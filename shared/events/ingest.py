@@ -103,6 +103,20 @@ class NodesSet(Event, frozen=True, gc=False):
         return (placement(self.shard), "binding")
 
 
+class ImagesCounted(Event, frozen=True, gc=False):
+    """Of all nodes of the cluster: how many there are, and how many have each of these images
+    (their numbers, and `holders` parallel to them; 0 also for one that no pod names any more). Told
+    with several shards alone.
+    """
+
+    nodes: int
+    images: bytes = b""
+    holders: bytes = b""
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
 class NodesGone(Event, frozen=True, gc=False):
     """Nodes of one shard that no longer exist."""
 
@@ -238,6 +252,7 @@ IngestEvent = (
     | PodsAssigned
     | PodsGone
     | NodesSet
+    | ImagesCounted
     | NodesGone
     | BudgetSet
     | BudgetGone

@@ -32,10 +32,13 @@ class ImageColumn:
     def __init__(self, name: str, nodes: Sequence[Node], version: int) -> None:
         self.number = number(name)
         self.key = self.number.to_bytes(8, "little", signed=True)
-        found = (size_bytes(node.images, self.key) for node in nodes)
-        self.sizes: I64 = np.fromiter(found, np.int64, len(nodes))
+        self.sizes = _sizes(nodes, self.key)
         self.here = int(np.count_nonzero(self.sizes >= 0))
         self.version = version
+
+
+def _sizes(nodes: Sequence[Node], key: bytes) -> I64:
+    return np.fromiter((size_bytes(node.images, key) for node in nodes), np.int64, len(nodes))
 
 
 class Images:
@@ -48,11 +51,20 @@ class Images:
         self._version = 1
         self._columns: dict[str, ImageColumn] = {}
 
-    def restart(self, nodes: Sequence[Node]) -> None:
-        """These are the nodes from here on, in the order of rows."""
+    def grow(self, nodes: Sequence[Node]) -> None:
+        """Rows for these nodes behind the others; `keep` must follow."""
+        for column in self._columns.values():
+            column.sizes = np.concatenate((column.sizes, _sizes(nodes, column.key)))
+
+    def keep(self, order: I64, nodes: Sequence[Node]) -> None:
+        """Rows become those of `order`, in its order; they are these nodes then."""
         self._nodes = nodes
         self._are_any = any(node.images for node in nodes)
-        self._forget()
+        self._version += 1
+        for column in self._columns.values():
+            column.sizes = column.sizes[order]
+            column.here = int(np.count_nonzero(column.sizes >= 0))
+            column.version = self._version
 
     def changed(self, row: int, before: Node, node: Node) -> None:
         """A node has other images; columns that do not show it stay what they are."""
@@ -104,4 +116,6 @@ class Images:
         """The part of the cluster's nodes that have an image."""
         if self.spread is None:
             return column.here / len(self._nodes)
-        return self.spread.holders.get(column.number, 0) / self.spread.nodes
+        # A node may be told of here before it is counted.
+        nodes = max(self.spread.nodes, len(self._nodes))
+        return self.spread.holders.get(column.number, 0) / nodes

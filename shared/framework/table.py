@@ -205,6 +205,7 @@ class NodeTable:
             old = getattr(self, name)
             setattr(self, name, np.concatenate((old, np.zeros((len(old), count))), axis=1))
         self.counters.grow(count)
+        self.images.grow(list(fresh.values()))
         devices = np.zeros((count, self.gpu_free.shape[1]), np.int32)
         self.gpu_free = np.concatenate((self.gpu_free, devices))
         for name in ("gpu_count", "generation"):
@@ -230,7 +231,7 @@ class NodeTable:
         self.generation = self.generation[order]
         self.taint_class = self.taint_class[order]
         self.counters.keep(order)
-        self.images.restart(self.nodes)
+        self.images.keep(order, self.nodes)
         self._rows = {node_id: row for row, node_id in enumerate(self.ids.tolist())}
         self.changes.restart()
         self._static_changed()

@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 
-from shared.model.columns import ID_BYTES, pack
+import numpy as np
+
+from shared.model.columns import ID_BYTES, INT64
 
 SIZE_MAX = 1 << 50
 NAMES_KEPT = 65_536
@@ -32,9 +34,11 @@ def packed(images: Iterable[tuple[str, int]]) -> bytes:
     """The images of a node as (name, bytes): all numbers, ascending, and then their sizes. Of two
     sizes for one name the last counts.
     """
-    sizes = {number(name): min(size_bytes, SIZE_MAX) for name, size_bytes in images}
-    numbers = sorted(sizes)
-    return pack([*numbers, *(sizes[one] for one in numbers)])
+    sizes = {number(name): size_bytes for name, size_bytes in images}
+    numbers = np.fromiter(sizes, INT64, len(sizes))
+    values = np.fromiter(sizes.values(), INT64, len(sizes))
+    order = np.argsort(numbers)
+    return numbers[order].tobytes() + np.minimum(values[order], SIZE_MAX).tobytes()
 
 
 def numbers_of(images: bytes) -> bytes:

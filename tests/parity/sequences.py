@@ -54,6 +54,11 @@ class World:
     def case(self, decision: Decision) -> Object:
         """What the shard was asked, as a case."""
         objects = [self.nodes[name] for name in decision.nodes]
+        if decision.node:
+            # Nodes of other shards take nobody, and count among those that have an image.
+            objects += [
+                _full(node) for name, node in self.nodes.items() if name not in decision.nodes
+            ]
         for pod, node in decision.placed:
             given = self.pods[pod]
             objects.append(given | {"spec": given["spec"] | {"nodeName": node}})
@@ -69,6 +74,27 @@ FEATURES = ("gpus", "port", "ports", "tolerates", "tolerates-all", "selects", "p
 
 BETWEEN = ("spreads", "evens", "far", "near", "likes", "avoids", "nothing")
 APPS = ("web", "db", "cache")
+IMAGES = ("app", "base", "tools")
+
+
+def _full(node: Object) -> Object:
+    amounts = node["status"]["allocatable"] | {"pods": "0"}
+    return node | {"status": node["status"] | {"allocatable": amounts}}
+
+
+def with_images(given: World, seed: int) -> World:
+    """The same world, where nodes have images of containers."""
+    draw = Random(f"images {seed}")
+    sizes = {f"{one}:latest": draw.choice((9, 60, 333, 777, 1500)) << 20 for one in IMAGES}
+    for node in given.nodes.values():
+        has = [one for one in sizes if draw.random() < 0.5]
+        node["status"]["images"] = [{"names": [one], "sizeBytes": sizes[one]} for one in has]
+    specs = {id(pod["spec"]): pod["spec"] for pod in given.pods.values()}
+    for spec in specs.values():  # one for each kind of pod
+        spec["containers"][0]["image"] = draw.choice(IMAGES)
+        if draw.random() < 0.3:
+            spec["initContainers"] = [{"name": "init", "image": draw.choice(IMAGES)}]
+    return given
 
 
 def world(seed: int, each: bool = False, between: bool = False) -> World:

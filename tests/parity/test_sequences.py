@@ -12,7 +12,7 @@ from services.queueing.core.messages import fit_error
 from tests.parity.compare import PASSED_OVER
 from tests.parity.oracle import Oracle
 from tests.parity.planted import BUGS, planted
-from tests.parity.sequences import Decision, World, decisions, world
+from tests.parity.sequences import Decision, World, decisions, with_images, world
 from tests.simulation.planted import Bug
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("parity-sequences")]
@@ -72,6 +72,46 @@ def test_rules_between_pods_are_kept_as_kube_scheduler_keeps_them(
     made = played(given, tmp_path, 1, batch)
     assert {one.pod for one in made} == set(given.pods)
     assert wrong(given, made, oracle) == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("batch", ["true", "false"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_images_count_as_those_of_the_whole_cluster(seed, shards, batch, oracle, tmp_path, capsys):
+    given = with_images(world(seed), seed)
+    made = played(given, tmp_path, shards, batch)
+    assert {one.pod for one in made} == set(given.pods)
+    assert wrong(given, made, oracle) == []
+
+
+IMAGE_BUGS = (
+    Bug(
+        "images-of-the-shard",
+        "shared.framework.images",
+        ("if self.spread is None:", "if True:"),
+    ),
+    Bug(
+        "new-images-not-counted",
+        "services.ingest.core.images",
+        (
+            "        state.images[one] = HeldImage(key, 0, _holders(state, key))",
+            "        state.images[one] = HeldImage(key, 0, 0)",
+        ),
+    ),
+    Bug(
+        "nodes-not-counted",
+        "services.ingest.core.images",
+        ("ImagesCounted(len(state.nodes), ", "ImagesCounted(0, "),
+    ),
+)
+
+
+@pytest.mark.parametrize("bug", IMAGE_BUGS, ids=lambda bug: bug.name)
+def test_a_change_in_who_counts_images_is_noticed(bug, oracle, tmp_path, capsys):
+    given = with_images(world(2), 2)
+    with planted(bug):
+        made = played(given, tmp_path, 3, limit_s=SHORT_S)
+    assert wrong(given, made, oracle)
 
 
 def _bug(name: str, module: str, old: str, new: str) -> Bug:

@@ -6,6 +6,7 @@ A number is given at first use and given up when the last live pod that uses it 
 import msgspec
 import numpy as np
 
+from services.ingest.core.images import named, numbers_named, tell, unnamed
 from services.ingest.core.state import HeldGang, IngestState, Labels, LabelSet, Signature
 from services.ingest.core.table import I32
 from shared.events.ingest import SignatureDefined, SignatureRetired
@@ -24,7 +25,10 @@ def take_sig(state: IngestState, spec: PodSpec, key: bytes, pods: int) -> int:
     """The signature's number, defined now if it is new; `pods` more pods have it."""
     found = state.sigs.get(key)
     if found is None:
-        found = state.sigs[key] = Signature(state.next_sig)
+        images = numbers_named(state, spec)
+        found = state.sigs[key] = Signature(state.next_sig, images=images)
+        if fresh := named(state, images):
+            tell(state, fresh)
         state.sig_keys[found.sig] = key
         state.next_sig += 1
         state.outbox.append(SignatureDefined(found.sig, spec))
@@ -41,6 +45,8 @@ def drop_sig(state: IngestState, sig: int, pods: int) -> None:
     if found.pods == 0:
         del state.sigs[key], state.sig_keys[sig]
         state.outbox.append(SignatureRetired(sig))
+        if left := unnamed(state, found.images):
+            tell(state, left)
 
 
 def take_labels(state: IngestState, namespace: str, labels: Labels, pods: int) -> LabelSet:

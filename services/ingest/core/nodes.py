@@ -9,6 +9,7 @@ from hashlib import blake2b
 import numpy as np
 
 from services.ingest.core.asking import ask
+from services.ingest.core.images import count, tell
 from services.ingest.core.state import OVERFLOW, HeldNode, IngestState, Waiting
 from shared.events.ingest import NodesGone, NodesSet, PodsAssigned
 from shared.model.columns import pack
@@ -29,18 +30,24 @@ def nodes_seen(state: IngestState, nodes: list[Node]) -> None:
     _map_zones(state, fresh)
     told: dict[int, list[HeldNode]] = {}
     added: list[HeldNode] = []
+    images: list[int] = []
     for node in nodes:
         held = state.nodes.get(node.uid)
         if held is None:
             held = _add(state, node)
             added.append(held)
+            images += count(state, node, 1)
         elif held.node == node:
             continue
         else:
+            if held.node.images != node.images:
+                images += count(state, held.node, -1) + count(state, node, 1)
             _count_zone(state, held.node, held.shard, -1)
             held.node = node
             _count_zone(state, node, held.shard, 1)
         told.setdefault(held.shard, []).append(held)
+    if state.images and (images or added):
+        tell(state, images)
     for shard in sorted(told):
         for start in range(0, len(told[shard]), NODES_PER_EVENT):
             part = told[shard][start : start + NODES_PER_EVENT]
@@ -67,6 +74,7 @@ def nodes_gone(state: IngestState, uids: list[str]) -> None:
     """Deleted nodes. Pods still assigned to such a name wait for the next node of that name."""
     told: dict[int, list[int]] = {}
     lost: list[HeldNode] = []
+    images: list[int] = []
     for uid in uids:
         held = state.nodes.pop(uid, None)
         if held is None:
@@ -76,11 +84,14 @@ def nodes_gone(state: IngestState, uids: list[str]) -> None:
         if state.node_names[held.node.name] >> SHARD_BITS == held.id:
             del state.node_names[held.node.name]
         told.setdefault(held.shard, []).append(held.id)
+        images += count(state, held.node, -1)
         lost.append(held)
         if len(state.shard_nodes) > 1:
             _remember_left(state, held)
     for shard in sorted(told):
         state.outbox.append(NodesGone(shard, pack(told[shard])))
+    if state.images and lost:
+        tell(state, images)
     for held in lost:
         _orphan(state, held)
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.ingest.core.config import Config
+from services.ingest.core.images import check_images, named, numbers_named
 from services.ingest.core.interned import covers
 from services.ingest.core.nodes import SHARD_BITS, ZONE
 from services.ingest.core.state import (
@@ -27,13 +28,16 @@ from services.ingest.core.state import (
 from shared.events.ingest import IngestEvent, ListAsked
 from shared.model.cluster_objects import ClusterObject
 from shared.model.columns import I64, join, pack, split, unpack
-from shared.model.objects import Budget, Gang, Node
+from shared.model.objects import Budget, Gang, Node, PodSpec
 
 COUNTERS = (
     *("cluster", "revision", "seen_revision", "rejected", "listed_pods", "listed_objects"),
     *("next_pod", "next_node", "next_sig", "next_gang", "next_budget", "next_effect"),
 )
 Labels = tuple[tuple[str, str], ...]
+
+
+_decoder = msgspec.msgpack.Decoder(PodSpec)
 
 
 class Saved(msgspec.Struct, kw_only=True):
@@ -156,8 +160,10 @@ def _load_nodes(state: IngestState, saved: Saved) -> None:
 
 def _load_interned(state: IngestState, saved: Saved) -> None:
     for sig, key in saved.sigs:
-        state.sigs[key] = Signature(sig)
+        images = numbers_named(state, _decoder.decode(key))
+        state.sigs[key] = Signature(sig, images=images)
         state.sig_keys[sig] = key
+        named(state, images)
     for namespace, labels in saved.labelsets:
         found = LabelSet(state.next_labelset, namespace, labels)
         state.next_labelset += 1
@@ -230,3 +236,4 @@ def check(state: IngestState) -> None:
     waiting = {held.code: held.pods for held in state.waiting.values()}
     assert waiting == {code: pods for code, pods in nodes.items() if code < 0}, "waiting pods"
     assert sum(state.shard_nodes) == len(state.nodes), "nodes per shard"
+    check_images(state)

@@ -23,10 +23,13 @@ class WrongCluster(Exception):
 
 
 class Signature(Struct):
-    """An interned spec: its number and how many live pods have it."""
+    """An interned spec: its number, how many live pods have it, and the images of it that are
+    counted.
+    """
 
     sig: int
     pods: int = 0
+    images: tuple[int, ...] = ()
 
 
 class LabelSet(Struct):
@@ -45,6 +48,14 @@ class HeldNode(Struct):
     id: int
     shard: int
     node: Node
+
+
+class HeldImage(Struct):
+    """An image, its number as in columns: how many signatures name it, how many nodes have it."""
+
+    key: bytes
+    sigs: int
+    nodes: int
 
 
 class Waiting(Struct):
@@ -106,6 +117,7 @@ class IngestState(MachineState):
         self.nodes: dict[str, HeldNode] = {}
         self.node_by_id: dict[int, HeldNode] = {}
         self.node_names: dict[str, int] = {}
+        self.images: dict[int, HeldImage] = {}  # by number; follows from signatures and nodes
         self.waiting: dict[str, Waiting] = {}
         self.next_waiting = OVERFLOW - 1
         self.zone_shards: dict[str, int] = {}

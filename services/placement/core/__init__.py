@@ -23,6 +23,7 @@ from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import (
     BudgetCovers,
     BudgetGone,
+    ImagesCounted,
     NamespacesSet,
     NodesGone,
     NodesSet,
@@ -102,6 +103,7 @@ HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     SignatureDefined: facts.signature_defined,
     SignatureRetired: facts.signature_retired,
     NodesSet: facts.nodes_set,
+    ImagesCounted: facts.images_counted,
     NodesGone: facts.nodes_gone,
     PodsAssigned: facts.pods_assigned,
     PodsGone: facts.pods_gone,

@@ -24,6 +24,7 @@ from shared.events.binding import BindFailed
 from shared.events.ingest import (
     BudgetCovers,
     BudgetGone,
+    ImagesCounted,
     NodesGone,
     NodesSet,
     PodsAssigned,
@@ -31,6 +32,7 @@ from shared.events.ingest import (
     SignatureDefined,
     SignatureRetired,
 )
+from shared.framework.images import Spread
 from shared.model.columns import I64, has_repeats, pack, size, unpack
 
 GONE_REMEMBERED_MAX = 65_536
@@ -72,6 +74,15 @@ def nodes_set(state: PlacementState, event: NodesSet) -> None:
         set_nodes(state, *withheld.withhold(state, event))
     else:
         set_nodes(state, unpack(event.ids).tolist(), event.nodes)
+
+
+def images_counted(state: PlacementState, event: ImagesCounted) -> None:
+    """How the cluster has the images that pods name."""
+    before = {} if state.spread is None else state.spread.holders
+    told = zip(unpack(event.images).tolist(), unpack(event.holders).tolist(), strict=True)
+    holders = {image: nodes for image, nodes in {**before, **dict(told)}.items() if nodes}
+    state.spread = Spread(event.nodes, holders)
+    state.table.images.set_spread(state.spread)
 
 
 def nodes_gone(state: PlacementState, event: NodesGone) -> None:

@@ -15,6 +15,7 @@ from services.placement.core.config import Config
 from services.placement.core.state import Deferred, Nomination, PlacementState
 from services.placement.core.todo import load_todo
 from services.placement.transitions import State
+from shared.framework.images import Spread
 from shared.model.columns import pack, unpack
 from shared.model.objects import Node, PodSpec
 
@@ -32,6 +33,7 @@ def dump(state: PlacementState) -> dict[str, Any]:
     return {
         "config": msgspec.to_builtins(state.config),
         "namespaces": [[name, labels] for name, labels in sorted(state.namespaces.items())],
+        "spread": _spread(state),
         "nodes": [[node, state.nodes[node]] for node in sorted(state.nodes)],
         "specs": [[sig, state.specs[sig]] for sig in sorted(state.specs)],
         "retired": sorted(state.retired),
@@ -62,6 +64,14 @@ def dump(state: PlacementState) -> dict[str, Any]:
     }
 
 
+def _spread(state: PlacementState) -> list[object]:
+    """Empty without one."""
+    if state.spread is None:
+        return []
+    holders = sorted(state.spread.holders.items())
+    return [state.spread.nodes, pack(image for image, _ in holders), pack(n for _, n in holders)]
+
+
 def _holds(state: PlacementState) -> list[list[object]]:
     found: list[list[object]] = []
     for (gang, attempt), ids in sorted(state.holds.items()):
@@ -76,6 +86,10 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
     state = PlacementState(shard, shards)
     state.config = msgspec.convert(body["config"], Config)
     state.nodes = {node: msgspec.convert(value, Node) for node, value in body["nodes"]}
+    if kept := body.get("spread", ()):
+        nodes, images, holders = kept
+        pairs = zip(unpack(images).tolist(), unpack(holders).tolist(), strict=True)
+        state.spread = Spread(nodes, dict(pairs))
     kept = body.get("namespaces", ())
     state.namespaces.update((name, tuple((k, v) for k, v in labels)) for name, labels in kept)
     state.specs = {sig: msgspec.convert(value, PodSpec) for sig, value in body["specs"]}

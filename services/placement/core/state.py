@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from services.placement.core.config import Config
 from services.placement.core.ledger import Ledger
 from services.placement.core.todo import Todo
+from shared.framework.images import Spread
 from shared.framework.kernel import Kernel
 from shared.framework.profile import DEFAULT, Plugins
 from shared.framework.signature import Signature
@@ -80,6 +81,7 @@ class PlacementState(MachineState):
         self.shard, self.shards = shard, shards
         self.config = Config()
         self.nodes: dict[int, Node] = {}
+        self.spread: Spread | None = None  # how the cluster has images; with several shards alone
         self.namespaces: dict[str, Pairs] = {}  # labels by name; only once a rule selects by them
         self.specs: dict[int, PodSpec] = {}
         self.retired: set[int] = set()
@@ -107,6 +109,7 @@ class PlacementState(MachineState):
         self.plugins = {one.name: Plugins(one, version) for one in self.config.profiles}
         self.plugins_else = DEFAULT if version == V1_35 else Plugins(Profile(), version)
         self.table = NodeTable(TIE_SEED)
+        self.table.images.set_spread(self.spread)
         self.table.counters.labels_of = self.namespaces
         for _, plugins in sorted(self.plugins.items()):
             self.table.score_resources(plugins.scored)

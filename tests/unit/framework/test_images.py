@@ -78,3 +78,19 @@ def test_columns_are_bounded():
     for name in range(COLUMNS_MAX + 1):
         table.images.column(f"i:{name}")
     assert len(table.images._columns) == 1
+
+
+def test_columns_follow_the_rows_as_nodes_come_and_go():
+    table = table_of(node(1, images=LARGE), node(2), node(3))
+    column = table.images.column("i:1")
+    table.set_nodes([4, 5, 6], [node(4), node(5, images=LARGE), node(6)])
+    assert table.images.column("i:1") is column
+
+    def holders() -> list[int]:
+        return sorted(table.ids[column.sizes >= 0].tolist())
+
+    assert (holders(), column.here) == ([1, 5], 2)
+    table.remove_nodes([1, 2, 6])
+    assert (holders(), column.here) == ([5], 1)
+    table.remove_nodes([5])
+    assert (holders(), column.here, table.images.stamp(("i:1",))) == ([], 0, 0)
