@@ -27,6 +27,7 @@ from shared.framework.layout import Held
 from shared.framework.profile import NAMED_NODES
 from shared.framework.report import NodeReport, explain, pre_filter, reasons
 from shared.framework.signature import Signature
+from shared.framework.storage import Storage
 from shared.machine.fold import begin_step
 from shared.model.columns import pack, unpack
 from shared.model.objects import Budget, PodSpec
@@ -72,6 +73,7 @@ class _Shard:
         options = {"profiles": to_builtins(profiles), "compatibility": version}
         self._evolve(Configured({"placement": options}))
         self._state.table.counters.labels_of = dict(case.namespaces)
+        self._state.table.storage = Storage(case.storage)
         self._sigs: dict[PodSpec, int] = {}
         self._names = [node.name for node in case.nodes]
         ids = {name: number for number, name in enumerate(self._names, start=1)}
@@ -133,7 +135,7 @@ class _Shard:
         decided = (0, 0) if pick is None else (pick.feasible, pick.total)
         assert decided == (len(totals), highest), f"explained {totals}, decided {pick}"
         return {
-            "preFilterStatus": _pre_filter_status(sig),
+            "preFilterStatus": _pre_filter_status(pre_filter(self._state.table, sig)),
             "nodes": {name: _node(found[name]) for name in self._names},
             "fitError": "" if totals else self._fit_error(sig, held),
             "best": sorted(name for name, total in totals.items() if total == highest),
@@ -164,8 +166,7 @@ class _Shard:
         return fit_error(reasons(table, sig, held).messages, table.size)
 
 
-def _pre_filter_status(sig: Signature) -> dict[str, Any]:
-    refusal = pre_filter(sig)
+def _pre_filter_status(refusal: tuple[str, str] | None) -> dict[str, Any]:
     if refusal is None:
         return {"code": SUCCESS, "reasons": [], "plugin": ""}
     plugin, message = refusal

@@ -9,16 +9,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from shared.adapters.worlds import affinity, quantities
+from shared.adapters.worlds import volume_objects
 from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.volume_objects import INT32_MAX, identity, pairs, selector
 from shared.model import cluster_objects as model
-from shared.model.cluster_objects import ClusterObject, LabelSelector, Pairs
-from shared.model.objects import Requirement, SelectorTerm
+from shared.model.cluster_objects import ClusterObject
 
-BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-INT32_MAX = (1 << 31) - 1
 IDENTITY = [(name, str, "") for name in ("name", "namespace", "uid", "resourceVersion")]
 
 
@@ -62,27 +58,9 @@ def _kind(
     return Kind(name, group, resource, msgspec.defstruct(name, fields), read)
 
 
-def _identity(document: Fields) -> dict[str, Any]:
-    meta = document.child("metadata")
-    uid, name = meta.required_text("uid"), meta.required_text("name")
-    return {"uid": uid, "name": name, "namespace": meta.text("namespace")}
-
-
-def _pairs(fields: Fields, key: str) -> Pairs:
-    return tuple(sorted(fields.mapping(key).items()))
-
-
-def _selector(fields: Fields, key: str = "selector") -> LabelSelector:
-    return LabelSelector(*affinity.label_selector(fields.child(key)))
-
-
-def _bytes(fields: Fields, key: str) -> int | None:
-    return fields.quantity(key, quantities.units) if fields.has(key) else None
-
-
 def _priority_class(document: Fields) -> ClusterObject:
     return model.PriorityClass(
-        **_identity(document),
+        **identity(document),
         value=document.integer("value", 0, -INT32_MAX - 1, INT32_MAX),
         is_default=document.flag("globalDefault"),
         never_preempts=document.text("preemptionPolicy") == "Never",
@@ -90,134 +68,33 @@ def _priority_class(document: Fields) -> ClusterObject:
 
 
 def _namespace(document: Fields) -> ClusterObject:
-    labels = _pairs(document.child("metadata"), "labels")
-    return model.Namespace(**_identity(document), labels=labels)
+    labels = pairs(document.child("metadata"), "labels")
+    return model.Namespace(**identity(document), labels=labels)
 
 
 def _service(document: Fields) -> ClusterObject:
-    selector = _pairs(document.child("spec"), "selector")
-    return model.Service(**_identity(document), selector=selector)
+    selector = pairs(document.child("spec"), "selector")
+    return model.Service(**identity(document), selector=selector)
 
 
 def _replication_controller(document: Fields) -> ClusterObject:
-    selector = _pairs(document.child("spec"), "selector")
-    return model.ReplicationController(**_identity(document), selector=selector)
+    selector = pairs(document.child("spec"), "selector")
+    return model.ReplicationController(**identity(document), selector=selector)
 
 
 def _replica_set(document: Fields) -> ClusterObject:
-    return model.ReplicaSet(**_identity(document), selector=_selector(document.child("spec")))
+    return model.ReplicaSet(**identity(document), selector=selector(document.child("spec")))
 
 
 def _stateful_set(document: Fields) -> ClusterObject:
-    return model.StatefulSet(**_identity(document), selector=_selector(document.child("spec")))
-
-
-def _volume(document: Fields) -> ClusterObject:
-    meta, spec = document.child("metadata"), document.child("spec")
-    csi, claim = spec.child("csi"), None
-    if spec.has("claimRef"):
-        ref = spec.child("claimRef")
-        claim = model.ClaimRef(ref.text("namespace"), ref.text("name"), ref.text("uid"))
-    required = spec.child("nodeAffinity").child("required")
-    return model.PersistentVolume(
-        **_identity(document),
-        capacity_bytes=_bytes(spec.child("capacity"), "storage") or 0,
-        access_modes=spec.texts("accessModes"),
-        is_block=spec.text("volumeMode") == "Block",
-        storage_class=meta.child("annotations").text(BETA_CLASS) or spec.text("storageClassName"),
-        attributes_class=spec.text("volumeAttributesClassName"),
-        claim=claim,
-        node_affinity=tuple(map(affinity.selector_term, required.children("nodeSelectorTerms"))),
-        driver=csi.text("driver"),
-        handle=csi.text("volumeHandle"),
-        labels=_pairs(meta, "labels"),
-        phase=document.child("status").text("phase"),
-        is_leaving=meta.has("deletionTimestamp"),
-    )
-
-
-def _claim(document: Fields) -> ClusterObject:
-    meta, spec = document.child("metadata"), document.child("spec")
-    notes = meta.child("annotations")
-    owners = meta.children("ownerReferences")
-    return model.PersistentVolumeClaim(
-        **_identity(document),
-        volume=spec.text("volumeName"),
-        storage_class=notes.text(BETA_CLASS) or spec.text("storageClassName"),
-        attributes_class=spec.text("volumeAttributesClassName"),
-        access_modes=spec.texts("accessModes"),
-        is_block=spec.text("volumeMode") == "Block",
-        request_bytes=_bytes(spec.child("resources").child("requests"), "storage") or 0,
-        selector=_selector(spec) if spec.has("selector") else None,
-        phase=document.child("status").text("phase"),
-        selected_node=notes.text(SELECTED_NODE),
-        is_bind_completed=notes.has(BIND_COMPLETED),
-        is_leaving=meta.has("deletionTimestamp"),
-        controller=next((own.text("uid") for own in owners if own.flag("controller")), ""),
-    )
-
-
-def _storage_class(document: Fields) -> ClusterObject:
-    return model.StorageClass(
-        **_identity(document),
-        provisioner=document.text("provisioner"),
-        waits_for_consumer=document.text("volumeBindingMode") == "WaitForFirstConsumer",
-        topologies=tuple(map(_topology, document.children("allowedTopologies"))),
-    )
-
-
-def _topology(fields: Fields) -> SelectorTerm:
-    found = [
-        Requirement(one.required_text("key"), "In", tuple(sorted(set(one.texts("values")))))
-        for one in fields.children("matchLabelExpressions")
-    ]
-    return SelectorTerm(tuple(found))
-
-
-def _csi_node(document: Fields) -> ClusterObject:
-    drivers = [
-        model.NodeDriver(
-            one.required_text("name"), _count(one.child("allocatable")), one.texts("topologyKeys")
-        )
-        for one in document.child("spec").children("drivers")
-    ]
-    return model.CSINode(**_identity(document), drivers=tuple(drivers))
-
-
-def _count(allocatable: Fields) -> int | None:
-    return allocatable.integer("count", 0, 0, INT32_MAX) if allocatable.has("count") else None
-
-
-def _csi_driver(document: Fields) -> ClusterObject:
-    tells = document.child("spec").flag("storageCapacity")
-    return model.CSIDriver(**_identity(document), storage_capacity=tells)
-
-
-def _csi_capacity(document: Fields) -> ClusterObject:
-    key = "nodeTopology"
-    return model.CSIStorageCapacity(
-        **_identity(document),
-        storage_class=document.text("storageClassName"),
-        topology=_selector(document, key) if document.has(key) else None,
-        capacity_bytes=_bytes(document, "capacity"),
-        volume_bytes_max=_bytes(document, "maximumVolumeSize"),
-    )
-
-
-def _attachment(document: Fields) -> ClusterObject:
-    spec = document.child("spec")
-    return model.VolumeAttachment(
-        **_identity(document),
-        attacher=spec.text("attacher"),
-        node=spec.text("nodeName"),
-        volume=spec.child("source").text("persistentVolumeName"),
-    )
+    return model.StatefulSet(**identity(document), selector=selector(document.child("spec")))
 
 
 APPS, STORAGE = "apps", "storage.k8s.io"
 VOLUME_SPEC = (
     *("spec.capacity", "spec.accessModes", "spec.volumeMode", "spec.storageClassName"),
     *("spec.volumeAttributesClassName", "spec.claimRef", "spec.nodeAffinity", "spec.csi"),
+    *(f"spec.{kind}" for kind in volume_objects.DISKS),
 )
 CLAIM_SPEC = (
     *("spec.volumeName", "spec.storageClassName", "spec.volumeAttributesClassName"),
@@ -237,26 +114,31 @@ OTHER_KINDS = (
     _kind("ReplicaSet", APPS, "replicasets", _replica_set, "spec.selector"),
     _kind("StatefulSet", APPS, "statefulsets", _stateful_set, "spec.selector"),
     _kind(
-        *("PersistentVolume", "", "persistentvolumes", _volume, *VOLUME_SPEC, "status.phase"),
+        *("PersistentVolume", "", "persistentvolumes", volume_objects.volume),
+        *(*VOLUME_SPEC, "status.phase"),
         *("metadata.labels", "metadata.annotations", "metadata.deletionTimestamp"),
     ),
     _kind(
-        *("PersistentVolumeClaim", "", "persistentvolumeclaims", _claim, *CLAIM_SPEC),
-        *("status.phase", "metadata.annotations", "metadata.deletionTimestamp"),
+        *("PersistentVolumeClaim", "", "persistentvolumeclaims", volume_objects.claim),
+        *(*CLAIM_SPEC, "status.phase"),
+        *("metadata.annotations", "metadata.deletionTimestamp"),
         "metadata.ownerReferences",
     ),
     _kind(
-        *("StorageClass", STORAGE, "storageclasses", _storage_class),
+        *("StorageClass", STORAGE, "storageclasses", volume_objects.storage_class),
         *("provisioner", "volumeBindingMode", "allowedTopologies"),
     ),
-    _kind("CSINode", STORAGE, "csinodes", _csi_node, "spec.drivers"),
-    _kind("CSIDriver", STORAGE, "csidrivers", _csi_driver, "spec.storageCapacity"),
     _kind(
-        *("CSIStorageCapacity", STORAGE, "csistoragecapacities", _csi_capacity),
+        *("CSINode", STORAGE, "csinodes", volume_objects.csi_node),
+        *("spec.drivers", "metadata.annotations"),
+    ),
+    _kind("CSIDriver", STORAGE, "csidrivers", volume_objects.csi_driver, "spec.storageCapacity"),
+    _kind(
+        *("CSIStorageCapacity", STORAGE, "csistoragecapacities", volume_objects.csi_capacity),
         *("storageClassName", "nodeTopology", "capacity", "maximumVolumeSize"),
     ),
     _kind(
-        *("VolumeAttachment", STORAGE, "volumeattachments", _attachment),
+        *("VolumeAttachment", STORAGE, "volumeattachments", volume_objects.attachment),
         *("spec.attacher", "spec.nodeName", "spec.source"),
     ),
 )

@@ -16,6 +16,7 @@ from shared.framework.scratch import BatchNode, OneNode, one_node
 from shared.framework.signature import Signature
 from shared.framework.static import Static
 from shared.framework.table import NodeTable
+from shared.framework.volume_rules import VolumeRules
 from shared.plugins import inter_pod_affinity, pod_topology_spread
 from shared.plugins.inter_pod_affinity import Affinity
 from shared.plugins.pod_topology_spread import Spread
@@ -40,6 +41,7 @@ class Rules:
             needs_all_keys = profile.needs_all_keys(sig.spec)
             self.spread = Spread(table, sig.spec, sig.constraints, needs_all_keys)
         self.affinity = Affinity(table, sig.spec, profile.hard_pod_affinity_weight)
+        self.volumes = VolumeRules(table, sig.spec, sig.plugins.between)
         self._filters = sig.plugins.between
         self._spread_weight = profile.weight(pod_topology_spread.NAME)
         self._affinity_weight = profile.weight(inter_pod_affinity.NAME)
@@ -51,7 +53,7 @@ class Rules:
         """Whether there are any."""
         affinity = self.affinity
         terms = affinity.affine or affinity.anti or affinity.opposed or affinity.scored
-        return self.spread is not None or bool(terms)
+        return self.spread is not None or bool(terms) or self.volumes.apply
 
     def refusals(self, counts: Counts, before: Counts | None = None) -> Iterator[Rule]:
         """By plugin and reason, in kube-scheduler's order. `before`: the counts at the beginning of
@@ -60,8 +62,11 @@ class Rules:
         for name in self._filters:
             if name == pod_topology_spread.NAME:
                 yield from self._spread_refusals(counts)
-            else:
+            elif name == inter_pod_affinity.NAME:
                 yield from self._affinity_refusals(counts, before or counts)
+            else:
+                for one in self.volumes.refusals(name, counts, before or counts):
+                    yield Rule(name, *one)
 
     def _spread_refusals(self, counts: Counts) -> Iterator[Rule]:
         spread = pod_topology_spread
@@ -105,7 +110,10 @@ def rules_of(table: NodeTable, sig: Signature) -> Rules | None:
     if not sig.is_concerned:
         return None
     base = table.parent or table
-    version = (base.counters.version, base.static_version, base.changes.restarts)
+    version = (
+        *(base.counters.version, base.static_version, base.changes.restarts),
+        base.storage.version,
+    )
     if sig.rules is None or sig.rules[0] != version:
         rules = Rules(base, sig)
         sig.rules = version, rules if rules.apply else None
@@ -128,7 +136,7 @@ def held_counts(
     """For each node with nominations that move a counter: its row, and the counts with them."""
     for node_id in sorted(held or ()):
         row = table.row_of(node_id)
-        moving = [sig for sig, _ in (held or {})[node_id] if sig.counted]
+        moving = [sig for sig, _ in (held or {})[node_id] if sig.counted or sig.uses]
         if row is not None and moving:
             more = counts.twin()
             for sig in moving:

@@ -1,4 +1,5 @@
-"""How many pods that a rule between pods is about are on each node, kept as pods come and go.
+"""How many pods that a rule between pods is about are on each node, and which volumes they use,
+kept as pods come and go.
 
 A counter is a row of a matrix, with a column for each row of the node table. There are two kinds:
 pods that a selector matches (rules of pods yet to be placed ask for them), and pods that have a
@@ -19,7 +20,9 @@ from shared.framework.selectors import (
     matcher_of,
     places_of,
 )
+from shared.framework.volume_uses import Use, Uses, VolumeUses, add, place_of
 from shared.model.objects import PodSpec, Selector
+from shared.model.volumes import ClaimUse
 
 if TYPE_CHECKING:
     from shared.framework.signature import Signature
@@ -87,11 +90,14 @@ def owned_by(spec: PodSpec) -> dict[Owning, int]:
 
 
 class Counts:
-    """Counts by node, with changes on top that the table does not know of."""
+    """Counts by node and `volumes` in use, with changes on top that the table does not know of."""
 
-    def __init__(self, table_counts: I32) -> None:
+    def __init__(self, table_counts: I32, volumes: VolumeUses) -> None:
         self._table_counts = table_counts
+        self.volumes = volumes
         self._changed: dict[int, I32] = {}
+        self._changed_uses: dict[int, Uses] = {}
+        self._claim_moves: dict[str, int] = {}
 
     @property
     def nodes(self) -> int:
@@ -109,11 +115,40 @@ class Counts:
             if at not in self._changed:
                 self._changed[at] = self._table_counts[at].copy()
             self._changed[at][row] += amount * sign
+        if sig.uses:
+            if row not in self._changed_uses:
+                self._changed_uses[row] = dict(self.volumes.rows.get(row, {}))
+            add(self._changed_uses[row], sig.uses, sign)
+            for _, volume in sig.uses:
+                if isinstance(volume, ClaimUse) and not volume.pod:
+                    moves = self._claim_moves.get(volume.name, 0)
+                    self._claim_moves[volume.name] = moves + sign
+
+    def uses(self, row: int) -> Uses:
+        """The volumes that pods of a node use. Read-only for the caller."""
+        changed = self._changed_uses.get(row)
+        return self.volumes.rows.get(row, {}) if changed is None else changed
+
+    def changed_uses(self) -> list[int]:
+        """Nodes where they are not those that the table knows of."""
+        return sorted(self._changed_uses)
+
+    def rows_using(self, use: Use) -> list[int]:
+        """Nodes with pods that use the same claim or disk, in whatever way."""
+        place, changed = place_of(use), self._changed_uses
+        more = (row for row, uses in changed.items() if place in map(place_of, uses))
+        return sorted({*(row for row in self.volumes.at(use) if row not in changed), *more})
+
+    def claim_moves(self, name: str) -> int:
+        """Pods with a claim of this name that came, less those that left, in any namespace."""
+        return self._claim_moves.get(name, 0)
 
     def twin(self) -> "Counts":
         """The same, to be changed apart."""
-        twin = Counts(self._table_counts)
+        twin = Counts(self._table_counts, self.volumes)
         twin._changed = {at: row.copy() for at, row in self._changed.items()}
+        twin._changed_uses = {row: dict(uses) for row, uses in self._changed_uses.items()}
+        twin._claim_moves = dict(self._claim_moves)
         return twin
 
 
@@ -128,6 +163,7 @@ class Counters:
         self.version = 0
         self.moves = 0  # rises with every charge that moves a counter
         self.labels_of: NamespaceLabels = {}
+        self.volumes = VolumeUses()
         self._users: dict[Counter, int] = {}  # signatures that read or move a counter by its terms
         self._free: list[int] = []
         self._sigs: dict[Signature, None] = {}
@@ -238,7 +274,7 @@ class Counters:
 
     def now(self) -> Counts:
         """The counts as they are."""
-        return Counts(self.counts)
+        return Counts(self.counts, self.volumes)
 
     def count(self, at: int, rows: I64) -> None:
         """Pods that a new counter matches are on these rows already."""
@@ -249,12 +285,17 @@ class Counters:
         self.moves += 1
         for at, amount in sig.counted:
             np.add.at(self.counts[at], rows, amount * sign)
+        if sig.uses:
+            for row in rows.tolist():
+                self.volumes.charge(sig.uses, row, sign)
 
     def charge_one(self, sig: "Signature", row: int, sign: int) -> None:
         """`charge` of one row."""
         self.moves += 1
         for at, amount in sig.counted:
             self.counts[at, row] += amount * sign
+        if sig.uses:
+            self.volumes.charge(sig.uses, row, sign)
 
     def grow(self, nodes: int) -> None:
         """More rows of the table, at its end."""
@@ -265,6 +306,7 @@ class Counters:
     def keep(self, order: I64) -> None:
         """Rows of the table become those of `order`, in its order."""
         self.counts = np.ascontiguousarray(self.counts[:, order])
+        self.volumes.keep(order)
 
     def twin(self) -> "Counters":
         """The same counters with counts of their own, for a trial."""
@@ -273,4 +315,5 @@ class Counters:
         for name in (*shared, "_at", "_matchings", "_ownings"):
             setattr(twin, name, getattr(self, name))
         twin.counts = self.counts.copy() if self.index else self.counts
+        twin.volumes = self.volumes.copy()
         return twin

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from shared.framework.table import NodeTable
 
 FilterStep: TypeAlias = StaticFilter | NodePorts | NodeResourcesFit | str
-"""A name stands for a plugin of rules between pods (see between.py)."""
+"""A name stands for a plugin of volumes or of rules between pods (see between.py)."""
 
+VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
 BETWEEN_PODS = ("PodTopologySpread", "InterPodAffinity")
 NAMED_NODES = NamedNodes()
 PORTS = NodePorts()
@@ -77,9 +78,9 @@ class LocalScores:
 
 class Plugins:
     """The plugins of one profile. `filters` are those that kube-scheduler has as well, in its
-    order; `static_filters` all that look at objects alone, `between` the names of rules between
-    pods. `scored` are resources beside cpu and memory that are scored. `is_default_locally`: local
-    scores are LOCAL_SCORES.
+    order; `static_filters` all that look at objects alone, `between` the names of rules about
+    volumes and between pods. `scored` are resources beside cpu and memory that are scored.
+    `is_default_locally`: local scores are LOCAL_SCORES.
     """
 
     def __init__(self, profile: Profile, version: str = V1_35) -> None:
@@ -117,7 +118,7 @@ class Plugins:
             "NodeAffinity": affinity,
             "NodePorts": [PORTS],
             "NodeResourcesFit": [self.fit],
-            **{name: [name] for name in BETWEEN_PODS},
+            **{name: [name] for name in (*VOLUMES, *BETWEEN_PODS)},
             **{name: [CustomFilter(plugin)] for name, plugin in self.custom.items()},
         }
         found: list[FilterStep] = [NAMED_NODES] if profile.names_nodes else []

@@ -39,11 +39,14 @@ class NodeReport(NamedTuple):
     total: int
 
 
-def pre_filter(sig: Signature) -> tuple[str, str] | None:
+def pre_filter(table: NodeTable, sig: Signature) -> tuple[str, str] | None:
     """Plugin and message of a PreFilter that rejects the pod on every node; None = it passes."""
     message = NAMED_NODES.rejects(sig.spec) if sig.plugins.profile.names_nodes else None
     if message is not None:
         return NAMED_NODES.name, message
+    rules = rules_of(table, sig)
+    if rules is not None and rules.volumes.rejected is not None:
+        return rules.volumes.rejected
     for plugin in sig.plugins.pre_filters:
         message = plugin.rejects(sig.spec)
         if message is not None:
@@ -81,7 +84,7 @@ def _refusals(
 ) -> Iterator[tuple[str, list[Refusal]]]:
     """Each filter plugin in order with its refusals over all nodes, PreFilter's first."""
     never, cols = np.zeros(table.size, np.bool_), table.cols
-    rejected = pre_filter(sig)
+    rejected = pre_filter(table, sig)
     if rejected is not None:
         plugin_name, message = rejected
         yield plugin_name, [Refusal(message, np.logical_not(never), never)]
@@ -146,7 +149,7 @@ def reasons(table: NodeTable, sig: Signature, held: Held | None = None) -> Reaso
     """(message, nodes) over all nodes, first refusing plugin per node; a message of PreFilter is
     about the pod, and its count is 0.
     """
-    rejected = pre_filter(sig)
+    rejected = pre_filter(table, sig)
     if rejected is not None:
         return Reasons(((rejected[1], 0),), 0)
     counts: dict[str, int] = {}

@@ -80,20 +80,20 @@ class OneNode:
         """One pod more, in what Filter and Score read."""
         self._score_part(sig, 1)
         self._filter_part(sig, mask, 1)
-        if sig.counted:
+        if sig.counted or sig.uses:
             self.moved.append((sig, 1))
 
     def remove(self, sig: "Signature", mask: int = 0) -> None:
         """One pod less."""
         self._score_part(sig, -1)
         self._filter_part(sig, mask, -1)
-        if sig.counted:
+        if sig.counted or sig.uses:
             self.moved.append((sig, -1))
 
     def hold(self, sig: "Signature", mask: int = 0) -> None:
         """One pod more for Filter alone: a nomination."""
         self._filter_part(sig, mask, 1)
-        if sig.counted:
+        if sig.counted or sig.uses:
             self.nominated.append(sig)
 
     def _score_part(self, sig: "Signature", sign: int) -> None:

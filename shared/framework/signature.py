@@ -22,6 +22,7 @@ from shared.framework.layout import (
 )
 from shared.framework.profile import DEFAULT, GPU_DEVICES, Plugins
 from shared.framework.table import NodeTable
+from shared.framework.volume_uses import Use
 from shared.model.objects import CPU, GPU, MEMORY, PODS, GpuRequest, PodSpec
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Signature:
             "more_scored",
             "plugins",
             "scores",
+            "uses",
             "whole_devices",
         ),
         *("_floors", "counted", "rules"),
@@ -68,7 +70,8 @@ class Signature:
         self.plugins = plugins
         self.constraints = plugins.profile.constraints(spec)
         # Rules between pods may be about it, or are its own.
-        self.is_concerned = bool(spec.namespace) or spec.has_rules
+        self.is_concerned = bool(spec.namespace or spec.volumes) or spec.has_rules
+        self.uses: tuple[Use, ...] = tuple((spec.namespace, one) for one in spec.volumes)
         self.ports = spec.host_ports
         self.checked_ports = spec.host_ports if plugins.checks_ports else ()
         self.filter_delta = self._requests(table)
@@ -99,7 +102,7 @@ class Signature:
         # Rules between pods: the counters that a pod moves (their owner keeps this), and what
         # applies to it (between.rules_of keeps that).
         self.counted: tuple[tuple[int, int], ...] = ()
-        self.rules: tuple[tuple[int, int, int], Rules | None] | None = None
+        self.rules: tuple[tuple[int, int, int, int], Rules | None] | None = None
         self.score_delta = (
             (ROOM, -taken_cpu),
             (ROOM + 1, -taken_memory),

@@ -32,6 +32,7 @@ from shared.framework.layout import (
 )
 from shared.framework.lowest import Lowest
 from shared.framework.ports import PortLedger
+from shared.framework.storage import Storage
 from shared.model.objects import CPU, GPU, MEMORY, PODS, Node, Taint
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class NodeTable:
         self.images = Images()
         self.ports = PortLedger()
         self.counters = Counters()
+        self.storage = Storage()
         self.changes = ChangeLog()
         self.lowest = Lowest()
         self.whole = True  # every node has some cpu and some memory
@@ -311,7 +313,7 @@ class NodeTable:
         if sig.ports:
             for node_id in self.ids[rows].tolist():
                 self.ports.charge(node_id, sig.ports, sign)
-        if sig.counted:
+        if sig.counted or sig.uses:
             self.counters.charge(sig, rows, sign)
         self._mark(rows)
 
@@ -325,7 +327,7 @@ class NodeTable:
             charge_one(self, sig, row, mask, sign)
         if sig.ports:
             self.ports.charge(self.node_id_at(row), sig.ports, sign)
-        if sig.counted:
+        if sig.counted or sig.uses:
             self.counters.charge_one(sig, row, sign)
         self.generation[row] += 1
         self.changes.append_one(row)
@@ -358,7 +360,7 @@ class NodeTable:
         shared_parts = (
             *("ids", "nodes", "resources", "scored", "allocatable", "gpu_count", "taint_class"),
             *("taint_classes", "static_version", "whole", "_keys", "_rows", "_taint_index"),
-            *("_labels", "_names", "_models", "images"),
+            *("_labels", "_names", "_models", "images", "storage"),
         )
         for name in shared_parts:
             setattr(twin, name, getattr(self, name))

@@ -1,7 +1,8 @@
 """Objects that rules beyond a node's own will read: what pods belong to, and their volumes.
 
-Of each only the fields that kube-scheduler reads. Nobody decides by them yet: the world journal
-holds them. A uid stands for one object for ever, and a name for one object after another.
+Of each only the fields that kube-scheduler reads. A running mesh does not decide by all of them
+yet: the world journal holds them. A uid stands for one object for ever, and a name for one object
+after another.
 """
 
 from msgspec import Struct
@@ -73,8 +74,9 @@ class ClaimRef(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class PersistentVolume(Known, frozen=True, kw_only=True):
-    """A volume. `driver` and `handle` are empty unless it is a CSI driver's; `node_affinity` empty
-    = reachable from every node.
+    """A volume of a CSI `driver`, which knows it by `handle`. Of a plugin that Kubernetes had
+    itself `in_tree` is the field of it, and `handle` the plugin's name of the volume; of all others
+    both are empty. `node_affinity` empty = reachable from every node.
     """
 
     capacity_bytes: int = 0
@@ -86,6 +88,7 @@ class PersistentVolume(Known, frozen=True, kw_only=True):
     node_affinity: tuple[SelectorTerm, ...] = ()
     driver: str = ""
     handle: str = ""
+    in_tree: str = ""
     labels: Pairs = ()
     phase: str = ""
     is_leaving: bool = False
@@ -127,9 +130,10 @@ class NodeDriver(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class CSINode(Known, frozen=True, kw_only=True):
-    """The CSI drivers of the node of this name."""
+    """The CSI drivers of the node of this name; `migrated` are plugins that they replace."""
 
     drivers: tuple[NodeDriver, ...] = ()
+    migrated: tuple[str, ...] = ()
 
 
 class CSIDriver(Known, frozen=True, kw_only=True):

@@ -8,6 +8,8 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from shared.model.volumes import PodVolume
+
 CPU = "cpu"
 MEMORY = "memory"
 PODS = "pods"
@@ -132,6 +134,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     `spread_by` is what Services and its controller select it by, where it is spread by default.
     `images` are those of its containers, sorted, once for each; none where no node could have any.
     `shown` is what plugins of users read of its metadata ("labels.KEY", ...), sorted.
+    `volumes` are those that decide something, in the pod's order.
     """
 
     priority: int = 0
@@ -157,6 +160,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     spread_by: Selector = ()
     images: tuple[str, ...] = ()
     shown: tuple[tuple[str, str], ...] = ()
+    volumes: tuple[PodVolume, ...] = ()
 
     @property
     def has_rules(self) -> bool:

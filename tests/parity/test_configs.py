@@ -210,6 +210,10 @@ CASES: dict[str, tuple[Object, str]] = {
     "weight of claims": (plugins(score=weighted(DynamicResources=5)), NOT_SUPPORTED),
     "no images": (plugins(multiPoint=off("ImageLocality")), TAKEN),
     "fit without preFilter": (plugins(preFilter=off("NodeResourcesFit")), STRICTER),
+    "binding without preFilter": (plugins(preFilter=off("VolumeBinding")), STRICTER),
+    "zones without preFilter": (plugins(preFilter=off("VolumeZone")), NOT_SUPPORTED),
+    "binding before nodes alone": (plugins(filter=off("VolumeBinding")), NOT_SUPPORTED),
+    "limits without preFilter": (plugins(preFilter=off("NodeVolumeLimits")), TAKEN),
     "taints without preScore": (plugins(preScore=off("TaintToleration")), STRICTER),
     "arguments twice": (
         profile(pluginConfig=[{"name": "NodeAffinity", "args": {}}] * 2),

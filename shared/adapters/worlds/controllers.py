@@ -52,9 +52,16 @@ METADATA_FIELDS = {
 class Expansion:
     """Makes pods of objects; holds what a cluster would look up."""
 
-    def __init__(self, classes: Mapping[str, PriorityClass], default: PriorityClass) -> None:
-        """`default` is the priority of pods that name no class."""
-        self._classes, self._default = classes, default
+    def __init__(
+        self,
+        classes: Mapping[str, PriorityClass],
+        default: PriorityClass,
+        takes_claims: bool = False,
+    ) -> None:
+        """`default` is the priority of pods that name no class. Pods with volume claims are refused
+        unless somebody `takes_claims`.
+        """
+        self._classes, self._default, self._takes_claims = classes, default, takes_claims
 
     def pods(self, document: Fields, metadata: Fields, namespace: str) -> Iterator[Pod]:
         """The object's pods, in order."""
@@ -86,7 +93,9 @@ class Expansion:
     def _template(self, metadata: Fields, spec: Fields, namespace: str) -> Template:
         labels, annotations = metadata.mapping("labels"), metadata.mapping("annotations")
         seen = shown(metadata_read(), namespace, labels, annotations)
-        return template_of(metadata, spec, self._classes, self._default, seen)
+        return template_of(
+            metadata, spec, self._classes, self._default, seen, takes_claims=self._takes_claims
+        )
 
 
 def _count(kind: str, spec: Fields) -> int:

@@ -146,7 +146,7 @@ def _groups(reading: _Reading) -> dict[str, Group]:
     return found
 
 
-def expansion_of(classes_given: Iterable[Object]) -> Expansion:
+def expansion_of(classes_given: Iterable[Object], takes_claims: bool = False) -> Expansion:
     """What makes pods, with these PriorityClasses at hand."""
     classes: dict[str, PriorityClass] = {}
     default, default_name = PriorityClass(0), ""
@@ -156,7 +156,7 @@ def expansion_of(classes_given: Iterable[Object]) -> Expansion:
             raise found.document.error("globalDefault", f"{default_name} is the default already")
         if is_default:
             default, default_name = classes[found.name], found.name
-    return Expansion(classes, default)
+    return Expansion(classes, default, takes_claims)
 
 
 def _pods(reading: _Reading, groups: dict[str, Group], nodes: frozenset[str]) -> list[Pod]:

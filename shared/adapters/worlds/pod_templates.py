@@ -81,10 +81,14 @@ def template_of(
     classes: Mapping[str, PriorityClass],
     default: PriorityClass,
     shown: tuple[tuple[str, str], ...] = (),
+    takes_claims: bool = False,
 ) -> Template:
-    """Read a pod's metadata.labels and spec; `shown` is what plugins of users read."""
+    """Read a pod's metadata.labels and spec; `shown` is what plugins of users read. A pod with
+    volume claims is refused unless somebody `takes_claims`.
+    """
     spec.only(USED | PASSED_OVER)
-    _refuse_unsupported(spec)
+    if not takes_claims:
+        _refuse_claims(spec)
     _check_containers(spec)
     amounts = effective(spec)
     gpu = take_gpu(spec, amounts.real)
@@ -127,7 +131,7 @@ def _asked(amounts: Effective) -> tuple[int, int] | None:
     return None if pairs[0] == pairs[1] else pairs[0]
 
 
-def _refuse_unsupported(spec: Fields) -> None:
+def _refuse_claims(spec: Fields) -> None:
     for volume in spec.children("volumes"):
         for key in CLAIM_VOLUMES:
             if volume.has(key):

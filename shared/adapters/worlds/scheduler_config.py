@@ -47,7 +47,12 @@ FIELDS = (
     *("podInitialBackoffSeconds", "podMaxBackoffSeconds", "profiles", "extenders"),
     "delayCacheUntilActive",
 )
-NEEDS_PRE_FILTER = ("NodePorts", "NodeResourcesFit", "PodTopologySpread", "InterPodAffinity")
+NEEDS_PRE_FILTER = (
+    *("NodePorts", "NodeResourcesFit", "VolumeRestrictions", "VolumeBinding"),
+    *("PodTopologySpread", "InterPodAffinity"),
+)
+REJECTS = ("VolumeRestrictions", "VolumeBinding", "VolumeZone")
+"""They look at claims before any node, and at nodes: who runs at one point runs at both."""
 NEEDS_PRE_SCORE = ("TaintToleration", "PodTopologySpread", "InterPodAffinity")
 NOT_SCORED = ("DynamicResources",)
 
@@ -186,6 +191,11 @@ def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]]) -> None:
         for name in needing:
             if name in names[point] and name not in names[before]:
                 raise plugins.error(before, f"{name} is not there, and its {point} needs it")
+    for name in REJECTS:
+        if (name in names[FILTER]) != (name in names[PRE_FILTER]):
+            raise plugins.error(
+                PRE_FILTER, f"{name} at one of {PRE_FILTER} and {FILTER} alone is not supported"
+            )
 
 
 def _check_weights(plugins: Fields, scores: tuple[Named, ...]) -> None:

@@ -114,10 +114,10 @@ def test_a_score_that_is_not_normalised_counts_as_it_is_and_only_where_pre_score
 def test_pre_filter_refuses_the_pod_as_a_whole(compiled):
     table = table_of(*NODES)
     sig = compiled(table, spec(cpu=1, priority=13), Tainted)
-    assert pre_filter(sig) == ("Tainted", "pod(s) were of priority 13")
+    assert pre_filter(table, sig) == ("Tainted", "pod(s) were of priority 13")
     assert reasons(table, sig).messages == (("pod(s) were of priority 13", 0),)
     assert Kernel().place_one(table, sig) is None
-    assert pre_filter(compiled(table, spec(cpu=1, priority=12), Tainted)) is None
+    assert pre_filter(table, compiled(table, spec(cpu=1, priority=12), Tainted)) is None
 
 
 def test_a_score_by_amounts_follows_what_pods_take(compiled):

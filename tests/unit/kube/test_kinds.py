@@ -68,6 +68,7 @@ WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "node_affinity": (SelectorTerm((Requirement("zone", "In", ("a",)),)),),
             "driver": "d",
             "handle": "h",
+            "in_tree": "",
             "labels": (("zone", "a"),),
             "phase": "Bound",
             "is_leaving": True,
@@ -135,9 +136,17 @@ WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                     },
                     {"name": "e", "nodeID": "n", "topologyKeys": None},
                 ]
-            }
+            },
+            "metadata": {
+                "annotations": {
+                    "storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/gce-pd,a,a"
+                }
+            },
         },
-        {"drivers": (model.NodeDriver("d", 3, ("z",)), model.NodeDriver("e"))},
+        {
+            "drivers": (model.NodeDriver("d", 3, ("z",)), model.NodeDriver("e")),
+            "migrated": ("a", "kubernetes.io/gce-pd"),
+        },
     ),
     "csidrivers": (
         {"spec": {"storageCapacity": True, "podInfoOnMount": 7}},
@@ -185,6 +194,34 @@ async def test_what_is_read_of_a_kind(cluster: KubeCluster, api: FakeApi, kind):
     made = getattr(model, kind.name)
     assert found == made(uid="uid-whole", name="whole", namespace="default", **read)
     assert {*read, "uid", "name", "namespace"} == set(made.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ({"gcePersistentDisk": {"pdName": "d"}}, ("gcePersistentDisk", "d")),
+        ({"awsElasticBlockStore": {"volumeID": "d"}}, ("awsElasticBlockStore", "d")),
+        ({"cinder": {"volumeID": "d"}}, ("cinder", "d")),
+        ({"azureDisk": {"diskURI": "d", "kind": "Managed"}}, ("azureDisk", "d")),
+        ({"azureDisk": {"diskURI": "d", "kind": "Shared"}}, ("", "")),
+        ({"nfs": {"path": "d"}}, ("", "")),
+    ],
+)
+async def test_volumes_of_plugins_that_drivers_took_over(
+    cluster: KubeCluster, api: FakeApi, source, found
+):
+    api.put("persistentvolumes", "v", spec=source)
+    (volume,) = await listed(cluster)
+    assert isinstance(volume, model.PersistentVolume)
+    assert (volume.in_tree, volume.handle, volume.driver) == (*found, "")
+
+
+async def test_an_empty_class_of_the_annotation_counts(cluster: KubeCluster, api: FakeApi):
+    notes = {"annotations": {"volume.beta.kubernetes.io/storage-class": ""}}
+    api.put("persistentvolumes", "v", metadata=notes, spec={"storageClassName": "fast"})
+    (volume,) = await listed(cluster)
+    assert isinstance(volume, model.PersistentVolume)
+    assert volume.storage_class == ""
 
 
 @pytest.mark.parametrize("kind", OTHER_KINDS, ids=lambda kind: kind.resource)

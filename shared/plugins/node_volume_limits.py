@@ -1,0 +1,79 @@
+"""NodeVolumeLimits: how many volumes of each CSI driver a node takes."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from shared.framework.counters import Counts
+from shared.framework.layout import I64, Mask
+from shared.framework.storage import Attached
+from shared.framework.table import NodeTable
+from shared.model.objects import PodSpec
+from shared.model.volumes import ClaimUse
+
+NAME = "NodeVolumeLimits"
+EXCEEDED = "node(s) exceed max volume count"
+NO_LIMIT = -1
+
+
+class NodeVolumeLimits:
+    """The rule for one pod."""
+
+    def __init__(self, table: NodeTable, spec: PodSpec) -> None:
+        self._table = table
+        self.missing = self._missing(spec)
+        found = (table.storage.attached(spec.namespace, one) for one in spec.volumes)
+        self._new: dict[str, list[Attached]] = {}
+        for volume in dict.fromkeys(one for one in found if one is not None):
+            self._new.setdefault(volume[0], []).append(volume)
+        limits = {driver: self._limits(driver) for driver in self._new}
+        self._limited = {
+            driver: column for driver, column in limits.items() if (column != NO_LIMIT).any()
+        }
+
+    @property
+    def apply(self) -> bool:
+        """Whether there is a limit on any node for the pod's volumes."""
+        return bool(self.missing or self._limited)
+
+    def _missing(self, spec: PodSpec) -> str | None:
+        """What is said where no other plugin has missed the claim before."""
+        for one in spec.volumes:
+            if isinstance(one, ClaimUse) and not self._table.storage.claim_of(spec.namespace, one):
+                what = f'persistentvolumeclaim "{one.name}" not found'
+                return f"looking up PVC {spec.namespace}/{one.name}: {what}"
+        return None
+
+    def _limits(self, driver: str) -> I64:
+        column = np.full(self._table.size, NO_LIMIT, np.int64)
+        for row, node in enumerate(self._table.nodes):
+            known = self._table.storage.csi_nodes.get(node.name)
+            for one in known.drivers if known is not None else ():
+                if one.name == driver and one.count is not None:
+                    column[row] = one.count
+        return column
+
+    def refusals(self, counts: Counts) -> Iterator[tuple[str, Mask, bool]]:
+        """Nodes with too many volumes already: (message, nodes, resolvable)."""
+        if self.missing:
+            yield self.missing, np.ones(counts.nodes, np.bool_), False
+            return
+        refused = np.zeros(counts.nodes, np.bool_)
+        for driver, limits in self._limited.items():
+            used, here = self._attached(counts, driver)
+            more = len(self._new[driver]) - here
+            refused |= (limits != NO_LIMIT) & (more > 0) & (used + more > limits)
+        yield EXCEEDED, refused, True
+
+    def _attached(self, counts: Counts, driver: str) -> tuple[I64, I64]:
+        """Volumes of a driver on each node, and how many of the pod's own its pods use already."""
+        table, new = self._table, self._new[driver]
+        columns = counts.volumes.attached(table.storage, table.nodes, table.static_version)
+        used, here = columns.count(driver).copy(), np.zeros(counts.nodes, np.int64)
+        for volume in new:
+            here[sorted(columns.rows(volume))] += 1
+        for row in counts.changed_uses():
+            by_pods, everything = columns.of(row, counts.uses(row))
+            used[row] = sum(one[0] == driver for one in everything)
+            here[row] = sum(volume in by_pods for volume in new)
+        return used, here

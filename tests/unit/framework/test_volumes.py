@@ -1,0 +1,153 @@
+"""Volumes on nodes: what is attached follows every charge, and batches see what they take."""
+
+from random import Random
+
+import pytest
+
+from shared.framework.between import rules_of
+from shared.framework.kernel import Kernel
+from shared.framework.signature import Signature
+from shared.framework.storage import Storage
+from shared.framework.table import NodeTable
+from shared.framework.volume_uses import AttachedColumns
+from shared.model.cluster_objects import (
+    CSINode,
+    NodeDriver,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    VolumeAttachment,
+)
+from shared.model.volumes import AWS, GCE, ClaimUse, Disk
+from tests.unit.framework.making import at, node, rows, spec, table_of
+
+DRIVER = "disk"
+CLAIMS = 6
+
+
+def storage(limit: int = 2, modes: tuple[str, ...] = ()) -> Storage:
+    """Claims c0..c5 with volumes v0..v5; c5 has the volume of c4."""
+    csi_nodes = [CSINode(uid=n, name=n, drivers=(NodeDriver(DRIVER, limit),)) for n in ("n1", "n2")]
+    volumes = [
+        PersistentVolume(uid=f"v{i}", name=f"v{i}", driver=DRIVER, handle=f"h{i}")
+        for i in range(CLAIMS)
+    ]
+    claims = [
+        PersistentVolumeClaim(
+            uid=f"c{i}",
+            name=f"c{i}",
+            namespace="a",
+            volume=f"v{min(i, 4)}",
+            access_modes=modes,
+            is_bind_completed=True,
+        )
+        for i in range(CLAIMS)
+    ]
+    there = VolumeAttachment(uid="x", name="x", attacher=DRIVER, node="n2", volume="v0")
+    return Storage([*csi_nodes, *volumes, *claims, there])
+
+
+def signature(table: NodeTable, number: int, *volumes: ClaimUse | Disk) -> Signature:
+    made = Signature(table, number, spec(namespace="a", volumes=volumes))
+    table.counters.add(made)
+    return made
+
+
+def columns_of(table: NodeTable) -> tuple[list[int], list[list[int]]]:
+    """Volumes attached to each node, and the nodes of each volume."""
+    uses = table.counters.volumes
+    found = uses.attached(table.storage, table.nodes, table.static_version)
+    return found.count(DRIVER).tolist(), [
+        sorted(found.rows((DRIVER, f"h{i}"))) for i in range(CLAIMS)
+    ]
+
+
+def test_what_is_attached_follows_every_charge():
+    draw = Random(7)
+    table = table_of(node(1), node(2), node(3))
+    table.storage = storage()
+    sigs = [signature(table, i + 1, ClaimUse(f"c{i}")) for i in range(CLAIMS)]
+    charged: list[tuple[Signature, int]] = []
+    for step in range(300):
+        if charged and draw.random() < 0.45:
+            sig, node_id = charged.pop(draw.randrange(len(charged)))
+            table.charge(sig, rows(at(table, node_id)), sign=-1)
+        else:
+            sig, node_id = draw.choice(sigs), draw.randint(1, 3)
+            table.charge(sig, rows(at(table, node_id)))
+            charged.append((sig, node_id))
+        if step == 150:
+            table.set_nodes([4], [node(4)])  # rows move
+        if step == 200:
+            table.remove_nodes([1])
+            charged = [one for one in charged if one[1] != 1]
+            table.set_nodes([1], [node(1)])
+        anew = AttachedColumns(table.storage, table.nodes)
+        for row in range(table.size):
+            anew.write(row, table.counters.volumes.rows.get(row, {}))
+        expected = {
+            row: {(s.uses[0]) for s, number in charged if at(table, number) == row}
+            for row in range(table.size)
+        }
+        for row, uses in expected.items():
+            assert set(table.counters.volumes.rows.get(row, {})) == uses
+        assert columns_of(table)[0] == anew.count(DRIVER).tolist()
+        assert columns_of(table)[1] == [sorted(anew.rows((DRIVER, f"h{i}"))) for i in range(CLAIMS)]
+
+
+def test_an_attachment_counts_beside_the_volumes_of_pods():
+    table = table_of(node(1), node(2))
+    table.storage = storage()
+    first, second = at(table, 1), at(table, 2)
+    table.charge(signature(table, 1, ClaimUse("c1")), rows(first, second))
+    table.charge(signature(table, 2, ClaimUse("c0")), rows(second))
+    found = columns_of(table)
+    assert (found[0][first], found[0][second]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("volume", "places"),
+    [
+        (Disk(AWS, "d"), 2),
+        (Disk(AWS, "d", read_only=True), 2),
+        (Disk(GCE, "d"), 2),
+        (Disk(GCE, "d", read_only=True), 4),
+        (ClaimUse("c4"), 4),
+    ],
+)
+def test_a_batch_is_in_its_own_way(volume, places):
+    table = table_of(node(1), node(2))
+    table.storage = storage()
+    assert len(Kernel().place(table, signature(table, 1, volume), 4).rows) == places
+
+
+def test_a_batch_ends_with_the_first_pod_of_a_claim_for_one():
+    table = table_of(node(1), node(2))
+    table.storage = storage(modes=("ReadWriteOncePod",))
+    wanted = signature(table, 1, ClaimUse("c1"))
+    kernel = Kernel()
+    picks = kernel.place(table, wanted, 4)
+    assert len(picks.rows) == 1
+    table.charge(wanted, picks.rows)
+    assert kernel.place_one(table, wanted) is None
+
+
+def test_a_change_of_storage_is_seen():
+    table = table_of(node(1))
+    wanted = signature(table, 1, ClaimUse("c1"))
+    kernel = Kernel()
+    assert kernel.place_one(table, wanted) is None
+    table.storage = storage()
+    assert kernel.place_one(table, wanted) is not None
+
+
+def test_who_needs_nothing_of_a_node_goes_the_short_way():
+    table = table_of(node(1), node(2), node(3))
+    table.remove_nodes([2])
+    table.storage = storage(limit=0)
+    here = signature(table, 1, ClaimUse("c1"))
+    assert rules_of(table, here) is not None
+    pick = Kernel().place_one(table, here)
+    assert pick is not None
+    assert table.nodes[pick.row].name == "n3"
+    table.remove_nodes([1])  # the only node with a limit
+    assert rules_of(table, here) is None

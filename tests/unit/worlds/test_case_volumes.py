@@ -1,0 +1,79 @@
+"""Volumes in a case: what is read of a pod, and what a mistake is told as."""
+
+import pytest
+
+from shared.adapters.worlds.case import case_of
+from shared.adapters.worlds.errors import WorldError
+from shared.model.volumes import AWS, RBD, ClaimUse, Disk
+from tests.parity.builders import node, pod
+
+NO_QUANTITY = "'much' is not a quantity (such as 500m, 2, 1.5Gi or 1e3)"
+
+
+def volumes_of(*volumes, uid=""):
+    asked = pod(volumes=list(volumes))
+    asked["metadata"]["uid"] = uid
+    return case_of("case", {"objects": [node()], "pods": [asked]}).asked[0].spec.volumes
+
+
+def object_of(kind, name="x", **more):
+    return {"kind": kind, "metadata": {"name": name}, **more}
+
+
+def test_what_is_read_of_a_pod_s_volumes():
+    rbd = {"image": "i", "monitors": ["b", "a"], "readOnly": True}
+    assert volumes_of(
+        {"name": "a", "persistentVolumeClaim": {"claimName": "c"}},
+        {"name": "b", "emptyDir": {}},
+        {"name": "c", "ephemeral": {"volumeClaimTemplate": {}}},
+        {"name": "d", "awsElasticBlockStore": {"volumeID": "v"}},
+        {"name": "e", "rbd": rbd},
+        uid="u",
+    ) == (
+        ClaimUse("c"),
+        ClaimUse("p-c", pod="p", owner="u"),
+        Disk(AWS, "v"),
+        Disk(RBD, "i", read_only=True, pool="rbd", monitors=("a", "b")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("volume", "told"),
+    [
+        (
+            {"persistentVolumeClaim": {}},
+            "persistentVolumeClaim.claimName: is required",
+        ),
+        (
+            {"azureDisk": {"diskURI": "u"}},
+            "azureDisk.kind: must be Managed: no driver has disks of other kinds",
+        ),
+    ],
+)
+def test_mistakes_in_a_pod_s_volumes(volume, told):
+    with pytest.raises(WorldError) as error:
+        volumes_of({"name": "v", **volume})
+    assert str(error.value) == f"case: pods[0]: Pod default/p: spec.volumes[0].{told}"
+
+
+@pytest.mark.parametrize(
+    ("objects", "told"),
+    [
+        (
+            [object_of("PersistentVolume", spec={"capacity": {"storage": "much"}})],
+            "[0]: PersistentVolume x: spec.capacity.storage: " + NO_QUANTITY,
+        ),
+        (
+            [object_of("CSINode"), object_of("CSINode")],
+            "[1]: CSINode x: metadata.name: is a duplicate",
+        ),
+        (
+            [object_of("StorageClass", name="")],
+            "[0].metadata.name: is required",
+        ),
+    ],
+)
+def test_mistakes_in_objects_about_volumes(objects, told):
+    with pytest.raises(WorldError) as error:
+        case_of("case", {"objects": objects, "pods": []})
+    assert str(error.value) == f"case: objects{told}"
