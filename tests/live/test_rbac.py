@@ -37,7 +37,7 @@ RBAC = ROOT / "deploy" / "rbac.yaml"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
-SEEN_S, UNSEEN_S = 10.0, 1.5
+SEEN_S, UNSEEN_S = 60.0, 1.5
 Rule = dict[str, list[str]]
 numbers = count(1)
 

@@ -24,7 +24,7 @@ from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, Running, create_nodes, pod, until
+from tests.live.world import PODS, Running, create_nodes, here, pod, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 NODES, PER_NODE = 100, 100
@@ -161,7 +161,7 @@ def test_ingest_that_is_stopped_in_the_middle_of_a_list(world: World):
         time.sleep(max(0.0, stopped_s + STOPPED_S - time.monotonic()))
         world.ingest.process.send_signal(signal.SIGCONT)
         world.asks("after")
-        until("it is seen", lambda: world.is_bound("after"), limit_s=SOON_S)
+        until("it is seen", lambda: world.is_bound("after"), limit_s=here(SOON_S))
         assert world.owners() == ["first", "second"]
         world.check(case)
         claim_is_taken_away(world)
@@ -181,6 +181,6 @@ def claim_is_taken_away(world: World) -> None:
     with world.serve("second", "ingest"):
         until("it claims", lambda: len(world.owners()) == 3)
         world.asks("claimed")
-        until("it is seen", lambda: world.is_bound("claimed"), limit_s=SOON_S)
+        until("it is seen", lambda: world.is_bound("claimed"), limit_s=here(SOON_S))
         assert world.owners() == ["first", "second", "second"]
         world.check(case)

