@@ -24,6 +24,7 @@ from tests.parity.oracle import Oracle, OracleError
 from tests.parity.ours import our_answer, smallest
 from tests.parity.shrink import TRIES_MAX
 from tests.parity.tally import MESSAGES, SCORED, Tally
+from tests.parity.volumes import case as volumes_case
 
 LINES_MAX = 10
 
@@ -37,12 +38,14 @@ def parity(
     seed: Annotated[int, typer.Option(min=0, help="The first case's seed.")] = 0,
     configs: Annotated[bool, typer.Option(help="Cases with configurations.")] = False,
     images: Annotated[bool, typer.Option(help="Cases with images on nodes.")] = False,
+    volumes: Annotated[bool, typer.Option(help="Cases with volumes.")] = False,
     shown: Annotated[int, typer.Option(min=0, help="How many differences are made small.")] = 3,
 ) -> None:
     tally, red = Tally(), Counter[str]()
     failed: list[int] = []
     seeds = range(seed, seed + cases)
-    draw = images_case if images else configured if configs else case
+    others = ((images, images_case), (volumes, volumes_case), (configs, configured))
+    draw = next((one for wanted, one in others if wanted), case)
     with Oracle() as oracle:
         for number, ours, theirs in track(
             _answers(oracle, draw, seeds), "cases", cases, console=console, transient=True

@@ -9,11 +9,10 @@ from muster.scoring import score_case
 from tests.parity.builders import node, pod
 from tests.parity.compare import differences
 from tests.parity.oracle import Oracle
-from tests.parity.ours import our_answer
+from tests.parity.ours import our_answer, smallest
 from tests.parity.planted import planted
 from tests.parity.planted_volumes import BUGS, KEPT_OR_ANY, LARGEST_FIRST
 from tests.parity.preempting import differences as preempting_differences
-from tests.parity.shrink import shrunk
 from tests.parity.tally import Tally
 from tests.parity.volumes import CLAIM, HOSTNAME, VOLUME, VOLUME_MESSAGES, ZONE, Object, case
 
@@ -25,12 +24,7 @@ EACH_MESSAGE_MIN, CANDIDATES_MIN = 5, 20
 
 def told(seed: int, oracle: Oracle) -> str:
     """The differences of a case, and the smallest one found that has some."""
-
-    def differs(asked):
-        ours, theirs = our_answer(asked), oracle.ask(asked)
-        return bool(ours.get("pods") and theirs.get("pods") and differences(ours, theirs))
-
-    small = shrunk(case(seed), differs, SHRINK_TRIES) if differs(case(seed)) else case(seed)
+    small = smallest(case(seed), oracle.ask, SHRINK_TRIES)
     found = differences(our_answer(small), oracle.ask(small))
     return f"seed {seed}:\n" + "\n".join(found[:20]) + f"\n{json.dumps(small)}"
 
