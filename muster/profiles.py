@@ -15,15 +15,19 @@ from shared.model.objects import (
     UNSCHEDULABLE_TAINT,
     PodSpec,
     SelectorTerm,
+    SpreadConstraint,
     Toleration,
 )
 from shared.model.profile import Configuration, Profile
 from shared.model.world import World
 
+PLUGIN = "PodTopologySpread"
 TOLERATES_ALL = tuple(Toleration("", "Exists", "", effect) for effect in (NO_SCHEDULE, NO_EXECUTE))
 
 
-def read_profiles(path: Path | None, names: Sequence[str] = ()) -> Configuration | None:
+def read_profiles(
+    path: Path | None, names: Sequence[str] = (), placements: int = 1
+) -> Configuration | None:
     """What the file says; of its profiles those with these names, or all. None without a file.
     Raises WorldError, UsageFault.
     """
@@ -41,6 +45,13 @@ def read_profiles(path: Path | None, names: Sequence[str] = ()) -> Configuration
         if name not in known:
             raise UsageFault(f"--scheduler-name {name}: {path} has {', '.join(known)}")
     chosen = tuple(one for one in found.profiles if not names or one.name in names)
+    for profile in chosen if placements > 1 else ():
+        if hard_by_default(profile):
+            raise UsageFault(
+                f"--config {path}: profile {profile.name} has default constraints with "
+                "DoNotSchedule, which need one placement partition: no shard of several knows "
+                "all pods"
+            )
     return msgspec.structs.replace(found, profiles=chosen)
 
 
@@ -52,7 +63,8 @@ def scheduler_names(config: Configuration | None, names: Sequence[str]) -> list[
 def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict[str, Any]:
     """The services' options with what the file says; an option that is set counts more."""
     if config is None:
-        return options
+        ingest = {"default_spread": True, **options.get("ingest", {})}
+        return {**options, "ingest": ingest}
     profiles = config.profiles
     queueing: dict[str, Any] = {
         "backoff_initial_ms": config.backoff_initial_ms,
@@ -61,11 +73,27 @@ def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict
     if not any(profile.preempts for profile in profiles):
         queueing["preemption"] = False
     more = {
-        "ingest": {"schedulers": scheduler_names(config, ())},
+        "ingest": {
+            "schedulers": scheduler_names(config, ()),
+            "default_spread": any(map(spreads_by_default, profiles)),
+        },
         "queueing": queueing,
         "placement": {"profiles": msgspec.to_builtins(profiles)},
     }
     return {**options, **{name: {**found, **options.get(name, {})} for name, found in more.items()}}
+
+
+def spreads_by_default(profile: Profile) -> bool:
+    """Whether pods without constraints of their own are spread by what selects them."""
+    has_any = profile.default_spread is None or bool(profile.default_spread)
+    return has_any and (PLUGIN in profile.filters or profile.weight(PLUGIN) > 0)
+
+
+def hard_by_default(profile: Profile) -> tuple[SpreadConstraint, ...]:
+    """The default constraints that must hold."""
+    if PLUGIN not in profile.filters:
+        return ()
+    return tuple(one for one in profile.default_spread or () if one.hard)
 
 
 def require_profiles(world: World, config: Configuration | None) -> None:

@@ -8,16 +8,21 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from muster.checker.between import named
 from muster.checker.fits import Load
 from muster.confirm import Final, Verdict, Waiting, confirm
 from muster.faults import Fault
 from muster.mesh import Mesh, all_journals
+from muster.profiles import hard_by_default
 from muster.tally import Tally
 from shared.adapters.sim_cluster import SimCluster
 from shared.events.observed import PodsSeen
 from shared.model.cluster_objects import Namespace
 from shared.model.columns import split
+from shared.model.default_spread import Spreader, Spreaders
+from shared.model.objects import PodSpec
 from shared.model.profile import Profile
 from shared.model.world import World
 from shared.ports.bus import Bus
@@ -65,6 +70,7 @@ class Runner:
     show: Callable[[Progress], None]
     profiles: dict[str, Profile] = field(default_factory=dict)
     _seen: dict[str, PodsSeen] = field(default_factory=dict)
+    _spreaders: Spreaders = field(default_factory=Spreaders)
     _read: int = 0
 
     async def run(self) -> Outcome:
@@ -72,6 +78,9 @@ class Runner:
         for arrival in self.world.arrivals:
             for uid in split(arrival.pods.uids):
                 self._seen[uid] = arrival.pods
+        for one in self.world.objects:
+            if isinstance(one, Spreader):
+                self._spreaders.put(one)
         journals = all_journals(self.mesh.placements)
         tally = Tally(self.reader, journals)
         backlog = all(arrival.at_ms == 0 for arrival in self.world.arrivals)
@@ -162,9 +171,18 @@ class Runner:
                 final.loads.setdefault(pod.node, Load()).add(number or -len(numbers), spec, mask)
                 final.running[seen.gang] += 1
             else:
+                spec = self._spread(spec, seen)
                 message = tally.message(number) if number else ""
                 final.waiting.append(Waiting(number, pod.name, spec, message, seen.gang, pod.gated))
         return final
+
+    def _spread(self, spec: PodSpec, seen: PodsSeen) -> PodSpec:
+        """With what its profile wants to hold for pods that have no constraints of their own."""
+        profile = self.profiles.get(spec.scheduler)
+        if profile is None or spec.spread or not hard_by_default(profile):
+            return spec
+        selector = self._spreaders.selector(seen.namespace, seen.labels, seen.owner)
+        return replace(spec, spread=profile.constraints(replace(spec, spread_by=selector)))
 
 
 def check_mesh(mesh: asyncio.Task[None]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shared.events.observed import PodsSeen
+from shared.model.cluster_objects import Service
 from shared.model.columns import join
 from shared.model.objects import CPU, MEMORY, PODS, Node, PodSpec
 
@@ -74,6 +75,19 @@ class CreatePods:
 
 
 @dataclass(frozen=True)
+class CreateService:
+    """A Service that selects pods of a namespace by their labels; it is there from the start."""
+
+    selector: tuple[tuple[str, str], ...]
+    namespace: str = "default"
+
+    def service(self) -> Service:
+        """The object."""
+        who = {"uid": "uid-service", "name": "service", "namespace": self.namespace}
+        return Service(**who, selector=self.selector)
+
+
+@dataclass(frozen=True)
 class Barrier:
     """Wait until every pod so far that is meant to be bound is."""
 
@@ -88,7 +102,7 @@ class Churn:
     interval_s: float = 1.0
 
 
-Op = CreateNodes | CreatePods | Barrier | Churn
+Op = CreateNodes | CreatePods | CreateService | Barrier | Churn
 
 
 @dataclass(frozen=True)

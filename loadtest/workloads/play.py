@@ -11,7 +11,7 @@ from pathlib import Path
 
 from loadtest.journals import told
 from loadtest.one_process import nodes_known
-from loadtest.workloads.ops import Barrier, Churn, CreateNodes, CreatePods, Workload
+from loadtest.workloads.ops import Barrier, Churn, CreateNodes, CreatePods, CreateService, Workload
 from muster.mesh import Mesh, all_journals
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_config import SimConfig
@@ -106,7 +106,8 @@ async def play(workload: Workload, folder: Path) -> Played:
     """Play it on fresh journals in `folder`."""
     ops = workload.ops()
     nodes: list[Node] = [node for op in ops if isinstance(op, CreateNodes) for node in op.nodes()]
-    world = World(name="workload", nodes=tuple(nodes), arrivals=())
+    services = tuple(op.service() for op in ops if isinstance(op, CreateService))
+    world = World(name="workload", nodes=tuple(nodes), arrivals=(), objects=services)
     log = SqliteLog(str(folder / "journals.db"), exclusive=True)
     cluster = SimCluster(world, SimConfig(seed=1, speed=0))
     mesh = Mesh(
@@ -114,7 +115,7 @@ async def play(workload: Workload, folder: Path) -> Played:
         store=DirectorySnapshots(folder / "snapshots"),
         cluster=cluster,
         placements=1,
-        config={},
+        config={"ingest": {"default_spread": True}},
         policy=SnapshotPolicy(every_ms=5_000),
     )
     journals = all_journals(1)

@@ -12,6 +12,7 @@ from loadtest.workloads.ops import (
     Churn,
     CreateNodes,
     CreatePods,
+    CreateService,
     Op,
     Workload,
 )
@@ -146,6 +147,14 @@ def _spread(hard: bool) -> list[Op]:
     return _after_plain(_spec(spread=(rule,)), "blue", 5_000, 5_000, CreateNodes(NODES, ZONES))
 
 
+def _default_spread(init: int, measured: int) -> list[Op]:
+    """A Service selects the measured pods, which say nothing about spreading themselves."""
+    return [
+        CreateService(_labels("blue"), BOTH[1]),
+        *_after_plain(PLAIN, "blue", init, measured, CreateNodes(NODES, ZONES)),
+    ]
+
+
 def _unschedulable(stuck: int) -> list[Op]:
     return [
         CreateNodes(NODES),
@@ -208,6 +217,7 @@ WORKLOADS: dict[str, Workload] = {
     "preferred-anti-affinity": Workload(lambda: _preferred(-1, "yellow"), 190),
     "topology-spread": Workload(lambda: _spread(hard=True), 460),
     "preferred-topology-spread": Workload(lambda: _spread(hard=False), 340),
+    "default-topology-spread": Workload(lambda: _default_spread(5_000, 50_000), 160),
     "unschedulable-100": Workload(lambda: _unschedulable(100), 590),
     "unschedulable-20k": Workload(lambda: _unschedulable(20_000), 600),
     "mixed-churn": Workload(_mixed_churn, 710),

@@ -48,7 +48,7 @@ class LiveOptions:
 
 def run_live(options: LiveOptions, output: str) -> None:
     """Schedule until told to stop. Raises UsageFault, Fault."""
-    profiles = read_profiles(options.config, options.schedulers)
+    profiles = read_profiles(options.config, options.schedulers, options.placements)
     names = scheduler_names(profiles, options.schedulers)
     cluster = kube_cluster(options.kubeconfig, names)
     settings = with_profiles(mesh_config(parse_settings(options.settings)), profiles)

@@ -58,7 +58,7 @@ class Options:
         self.sim = sim_config(self.settings, choice.seed)
         self.time_limit_s = time_limit_s
         self.run_dir = run_dir
-        self.config, self.profiles = config, read_profiles(config)
+        self.config, self.profiles = config, read_profiles(config, (), placements)
         self.chosen: Chosen = load_world(words, choice)
         require_profiles(self.chosen.world, self.profiles)
 

@@ -52,7 +52,7 @@ def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
     """Own the journals until SIGTERM or SIGINT. Raises UsageFault, Fault, BusUnavailable."""
     journals = chosen_journals(what.services, what.placements)
     address = parse_bus(what.bus)
-    profiles = read_profiles(what.config, what.schedulers)
+    profiles = read_profiles(what.config, what.schedulers, what.placements)
     config = with_profiles(mesh_config(parse_settings(what.settings)), profiles)
     names = scheduler_names(profiles, what.schedulers)
     kube = _Kube(what, names) if what.kubeconfig else None

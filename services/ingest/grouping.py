@@ -18,7 +18,7 @@ NODE_IN_PODS = 4
 POD_BYTES = 150
 
 _SAME = (  # what differs most first
-    *("spec", "namespace", "gang", "ordered_ms", "gated", "labels", "terminating"),
+    *("spec", "namespace", "gang", "ordered_ms", "gated", "labels", "terminating", "owner"),
 )
 
 

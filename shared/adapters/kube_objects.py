@@ -96,9 +96,10 @@ NO_STATUS = PodStatus()
 
 
 class PodMeta(Meta):
-    """Metadata with annotations, which only plugins of users read."""
+    """Metadata with who made the object, and annotations, which only plugins of users read."""
 
     annotations: Raw = NOTHING
+    ownerReferences: Raw = NOTHING
 
 
 class RawPod(Struct):

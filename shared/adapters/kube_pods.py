@@ -26,6 +26,7 @@ class _Column(msgspec.Struct, gc=False):
     labels: KnownLabels
     gang: str
     terminating: bool
+    owner: str
     uids: list[str] = []
     names: list[str] = []
     revisions: list[int] = []
@@ -100,10 +101,12 @@ class Pods:
             self._flush()
         gang = self._groups.gang_of(meta.namespace, ref) if ref is not None else ""
         terminating = bool(meta.deletionTimestamp)
-        key = (known.number, labels.number, meta.namespace, gang, bool(node), terminating)
+        owner = self._templates.owner(meta.ownerReferences)
+        key = (known.number, labels.number, meta.namespace, gang, bool(node), terminating, owner)
         column = self._columns.get(key)
         if column is None:
-            column = _Column(known, meta.namespace, labels, gang, terminating, [], [], [], [])
+            who = (known, meta.namespace, labels, gang, terminating, owner)
+            column = _Column(*who, [], [], [], [])
             self._columns[key] = column
         self._inside[meta.uid] = True
         column.uids.append(meta.uid)
@@ -150,6 +153,7 @@ class Pods:
                     gang=column.gang,
                     gated=template.gated,
                     terminating=column.terminating,
+                    owner=column.owner,
                 )
             )
         if self._gone:

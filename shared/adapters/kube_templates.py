@@ -22,6 +22,7 @@ from shared.adapters.worlds.pod_templates import (
     template_of,
 )
 from shared.framework.custom import metadata_read, shown
+from shared.model.default_spread import owner_of
 from shared.model.objects import PodSpec
 
 SPECS_MAX = 100_000
@@ -55,6 +56,19 @@ class KnownLabels(msgspec.Struct, frozen=True, gc=False):
     labels: Labels
 
 
+class Owner(msgspec.Struct):
+    """An ownerReference."""
+
+    apiVersion: str = ""
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+    def text(self) -> str:
+        """See owner_of."""
+        return owner_of(self.kind, self.apiVersion, self.name)
+
+
 class Templates:
     """What distinct specs and labels have been seen."""
 
@@ -63,9 +77,11 @@ class Templates:
         self._specs: dict[tuple[bytes, Labels, Labels], Known] = {}
         self._reads = metadata_read()
         self._labels: dict[bytes, KnownLabels] = {}
+        self._owners: dict[bytes, str] = {}
         self._numbers = 0
         self._encode = msgspec.json.Encoder().encode
         self._decode_labels = msgspec.json.Decoder(dict[str, str]).decode
+        self._decode_owners = msgspec.json.Decoder(list[Owner]).decode
 
     def of(self, spec: RawPodSpec, labels: KnownLabels, seen: Labels = ()) -> Known:
         """What this spec comes to; takes the node's name out of it. `seen` is what `shown` says."""
@@ -98,6 +114,20 @@ class Templates:
             self._numbers += 1
             found = KnownLabels(self._numbers, tuple(sorted(labels.items())))
             self._labels[key] = found
+        return found
+
+    def owner(self, raw: msgspec.Raw) -> str:
+        """The controller among a pod's ownerReferences, where it is one by which pods are spread.
+        Raises msgspec.ValidationError.
+        """
+        key = bytes(raw)
+        found = self._owners.get(key)
+        if found is None:
+            if len(self._owners) >= LABELS_MAX:
+                self._owners.clear()
+            owners = self._decode_owners(key) if key not in (b"", b"null") else []
+            found = next((own.text() for own in owners if own.controller), "")
+            self._owners[key] = found
         return found
 
     def _read(self, key: bytes, labels: dict[str, str], seen: Labels) -> Known:

@@ -21,7 +21,8 @@ class PodsSeen(Event, frozen=True, gc=False):
     `nodes` is the joined column of node names ("-" = unassigned) or empty when all are unassigned.
     `gang` is the group's key ("namespace/name"), empty for none. `ordered_ms` is one arrival time
     for all. `gated` pods wait until they are seen again without gates; `terminating` ones have a
-    deletionTimestamp.
+    deletionTimestamp. `owner` is the controller (KIND/NAME) if it is of a kind by which pods are
+    spread (shared/model/default_spread.py).
     """
 
     spec: PodSpec
@@ -35,6 +36,7 @@ class PodsSeen(Event, frozen=True, gc=False):
     ordered_ms: int = 0
     gated: bool = False
     terminating: bool = False
+    owner: str = ""
 
 
 class PodsBoundSeen(Event, frozen=True, gc=False):

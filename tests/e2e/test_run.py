@@ -5,11 +5,14 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
 
 from muster.summary import show
-from tests.e2e.console import ROOT, Ran, muster
+from tests.e2e.console import ROOT, Ran, complaint, muster
+from tests.unit.worlds.build import container, pod
 
+HOSTNAME = "kubernetes.io/hostname"
 EXAMPLE = ROOT / "examples" / "manifests"
 TITLE = 26
 """The width of a summary's first column."""
@@ -148,3 +151,55 @@ def test_four_profiles_at_once(tmp_path):
     assert set(nodes("shop", 3)) == {"premium-1"}, "premium pods go to the fast one of their nodes"
     assert len(set(nodes("web", 6))) > 2, "default pods are spread"
     assert muster("replay", folder).code == 0
+
+
+HARD = {
+    "defaultingType": "List",
+    "defaultConstraints": [
+        {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule"}
+    ],
+}
+
+
+def hard_defaults(tmp_path: Path) -> tuple[Path, Path]:
+    """Two nodes, the second without room, and three pods that a Service selects."""
+    nodes = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {HOSTNAME: name}},
+            "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}},
+        }
+        for name, cpu in (("a", "4"), ("b", "10m"))
+    ]
+    pods = [pod(name, containers=[container(cpu="100m")]) for name in "pqr"]
+    for one in pods:
+        one["metadata"]["labels"] = {"app": "web"}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
+    service["spec"] = {"selector": {"app": "web"}}
+    plugin = {"name": "PodTopologySpread", "args": HARD}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", "pluginConfig": [plugin]}],
+    }
+    world, file = tmp_path / "world.yaml", tmp_path / "config.yaml"
+    world.write_text(yaml.safe_dump_all([*nodes, *pods, service]))
+    file.write_text(yaml.safe_dump(config))
+    return world, file
+
+
+def test_default_constraints_of_a_profile_hold_for_whom_a_service_selects(tmp_path):
+    world, config = hard_defaults(tmp_path)
+    words = ("run", world, "--config", config, "--run-dir", tmp_path / "run", "-o", "json")
+    result = finished(muster(*words))
+    assert (result["bound"], result["waiting"]) == (1, 2)
+    skewed = "node(s) didn't match pod topology spread constraints"
+    assert result["waiting_by_reason"] == {f"Insufficient cpu, {skewed}": 2}
+
+
+def test_hard_default_constraints_need_one_partition(tmp_path):
+    world, config = hard_defaults(tmp_path)
+    words = ("run", world, "--config", config, "--run-dir", tmp_path / "run", "-p", "2")
+    line = complaint(muster(*words), 2)
+    assert "default constraints with DoNotSchedule, which need one placement partition" in line

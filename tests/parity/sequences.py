@@ -46,14 +46,15 @@ class Decision:
 
 @dataclass
 class World:
-    """Nodes and pods as Kubernetes objects, pods by NAMESPACE/NAME."""
+    """Nodes and pods as Kubernetes objects, pods by NAMESPACE/NAME, and what selects pods."""
 
     nodes: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, Object] = field(default_factory=dict)
+    selecting: list[Object] = field(default_factory=list)
 
     def case(self, decision: Decision) -> Object:
         """What the shard was asked, as a case."""
-        objects = [self.nodes[name] for name in decision.nodes]
+        objects = [*self.selecting, *(self.nodes[name] for name in decision.nodes)]
         if decision.node:
             # Nodes of other shards take nobody, and count among those that have an image.
             objects += [
@@ -66,7 +67,7 @@ class World:
 
     def objects(self) -> list[Object]:
         """All of it, as a folder of manifests may hold it."""
-        return [*self.nodes.values(), *self.pods.values()]
+        return [*self.selecting, *self.nodes.values(), *self.pods.values()]
 
 
 FEATURES = ("gpus", "port", "ports", "tolerates", "tolerates-all", "selects", "prefers", "nothing")
@@ -124,6 +125,51 @@ def world(seed: int, each: bool = False, between: bool = False) -> World:
             "spec": specs[kind],
         }
     return made
+
+
+def spread_world(seed: int) -> World:
+    """A world with rules between pods in which Services and controllers select some of the pods;
+    its nodes have a zone as clouds name it, or none.
+    """
+    draw, made = Random(f"{seed}/spread"), world(seed, between=True)
+    for node in made.nodes.values():
+        if draw.random() < 0.8:
+            node["metadata"]["labels"]["topology.kubernetes.io/zone"] = draw.choice("abc")
+    for number in range(draw.randint(1, 4)):
+        selector: Object = {"app": draw.choice(APPS)}
+        if draw.random() < 0.3:
+            selector["tier"] = "front"
+        made.selecting.append(_selecting("Service", "v1", f"service-{number}", selector))
+    owners = [_controller(draw, number) for number in range(3)]
+    made.selecting += owners
+    for pod in made.pods.values():
+        owner = draw.choice((None, *owners))
+        if draw.random() < 0.5:
+            pod["metadata"]["labels"] = pod["metadata"]["labels"] | {"tier": "front"}
+        if owner is not None:
+            ref = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
+            ref |= {"name": owner["metadata"]["name"], "uid": "u"}
+            pod["metadata"]["ownerReferences"] = [ref]
+    return made
+
+
+def _controller(draw: Random, number: int) -> Object:
+    """One whose pods are there already."""
+    kind = draw.choice(("ReplicaSet", "StatefulSet", "ReplicationController"))
+    selector: Object = {"app": draw.choice(APPS)}
+    version = "v1" if kind == "ReplicationController" else "apps/v1"
+    if version != "v1":
+        needs = {"key": "tier", "operator": draw.choice(("Exists", "DoesNotExist"))}
+        selector = {"matchLabels": selector} | draw.choice(({}, {"matchExpressions": [needs]}))
+    made = _selecting(kind, version, f"owner-{number}", selector)
+    made["spec"] |= {"replicas": 0, "template": {"spec": {"containers": [{"name": "c"}]}}}
+    return made
+
+
+def _selecting(kind: str, version: str, name: str, selector: Object) -> Object:
+    metadata = {"name": name, "namespace": "default"}
+    spec = {"selector": selector}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def _node(draw: Random, name: str) -> Object:

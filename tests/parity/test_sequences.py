@@ -4,6 +4,7 @@ journals is one that kube-scheduler 1.35.4's own code allows for what the shard 
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from services.queueing.core.messages import fit_error
 from tests.parity.compare import PASSED_OVER
 from tests.parity.oracle import Oracle
 from tests.parity.planted import BUGS, planted
-from tests.parity.sequences import Decision, World, decisions, with_images, world
+from tests.parity.sequences import Decision, World, decisions, spread_world, with_images, world
 from tests.simulation.planted import Bug
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("parity-sequences")]
@@ -112,6 +113,17 @@ def test_a_change_in_who_counts_images_is_noticed(bug, oracle, tmp_path, capsys)
     with planted(bug):
         made = played(given, tmp_path, 3, limit_s=SHORT_S)
     assert wrong(given, made, oracle)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("batch", ["true", "false"])
+def test_pods_are_spread_by_what_selects_them(seed, batch, oracle, tmp_path, capsys):
+    given = spread_world(seed)
+    made = played(given, tmp_path, 1, batch)
+    assert {one.pod for one in made} == set(given.pods)
+    assert wrong(given, made, oracle) == []
+    unspread = [one for one in made if one.node]
+    assert wrong(replace(given, selecting=[]), unspread, oracle), "it does not matter here"
 
 
 def _bug(name: str, module: str, old: str, new: str) -> Bug:

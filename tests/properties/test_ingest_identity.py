@@ -104,6 +104,7 @@ class Cluster:
         keys: set[str] | None = None
         for spec, namespace in self.rules:
             looks: list[tuple[set[str], Any]] = [({namespace}, one.selector) for one in spec.spread]
+            looks += [({namespace}, spec.spread_by)] if spec.spread_by else []
             terms = [one.term for one in spec.pods_preferred]
             for one in (*spec.pod_affinity, *spec.pod_anti_affinity, *terms):
                 where = {*one.namespaces}

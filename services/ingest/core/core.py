@@ -11,6 +11,7 @@ from services.ingest.core.lists import FIRST, list_began, list_ended
 from services.ingest.core.nodes import SHARD_MASK, nodes_gone, nodes_seen
 from services.ingest.core.objects import objects_gone, objects_seen
 from services.ingest.core.pods import pods_deleted_seen, pods_seen
+from services.ingest.core.spreading import respread
 from services.ingest.core.state import IngestState, WrongCluster
 from shared.events import observed as seen
 from shared.events.base import Configured, Event
@@ -108,8 +109,12 @@ class IngestCore:
 
 def _configured(state: IngestState, event: Configured) -> None:
     """A new term, or another configuration: lists that were open will never be complete."""
+    before, was = state.config, state.spreads
     state.config = parse_config(event.config.get("ingest", {}))
     state.brackets.clear()
+    is_other = was != state.spreads or before.schedulers != state.config.schedulers
+    if is_other and (was or state.spreads):
+        respread(state, list(state.labelsets.values()), all_anew=True)
 
 
 def _world_opened(state: IngestState, event: seen.WorldOpened) -> None:

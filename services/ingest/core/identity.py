@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from services.ingest.core.interned import drop_sig, spec_key, take_sig
-from services.ingest.core.state import IngestState, Labels
+from services.ingest.core.state import IngestState, Labels, LabelSet
 from shared.events.ingest import NamespacesSet, PodsRelabelled
 from shared.model.cluster_objects import Namespace
 from shared.model.columns import I64, join, pack
@@ -30,22 +30,27 @@ _decoder = msgspec.msgpack.Decoder(PodSpec)
 
 def learn(state: IngestState, spec: PodSpec, namespace: str) -> None:
     """Rules may look at more than any before: pods known already get the signatures for that."""
-    if not spec.has_rules or len(state.shard_nodes) > 1:
-        return
+    if spec.has_rules and len(state.shard_nodes) == 1:
+        places = look_at(state, [(spec, namespace)])
+        if places:
+            relabel(state, pods_of(state, labelsets_of(state, places)))
+
+
+def look_at(state: IngestState, rules: Iterable[tuple[PodSpec, str]]) -> list[str]:
+    """Look at what the rules of pods (spec, namespace) look at; returns where that is more."""
     interest = state.interest
     more: dict[str, frozenset[str]] = {}
-    for place, selector in _looked_at(spec, namespace):
-        known = more.get(place, interest.get(place))
-        keys = frozenset(requirement.key for requirement in selector)
-        if known is None or not keys <= known:
-            more[place] = keys | (known or frozenset())
-    if not more:
-        return
+    for spec, namespace in rules:
+        for place, selector in _looked_at(spec, namespace):
+            known = more.get(place, interest.get(place))
+            keys = frozenset(requirement.key for requirement in selector)
+            if known is None or not keys <= known:
+                more[place] = keys | (known or frozenset())
     selects = EVERYWHERE in more and EVERYWHERE not in interest
     interest.update(more)
     if selects:
         tell_namespaces(state, sorted(namespaces(state)))
-    relabel(state, more)
+    return list(more)
 
 
 def _looked_at(spec: PodSpec, namespace: str) -> Iterator[tuple[str, Selector]]:
@@ -53,6 +58,8 @@ def _looked_at(spec: PodSpec, namespace: str) -> Iterator[tuple[str, Selector]]:
     for constraint in spec.spread:
         if constraint.selector is not None:
             yield namespace, constraint.selector
+    if spec.spread_by:
+        yield namespace, spec.spread_by
     for term in (
         *spec.pod_affinity,
         *spec.pod_anti_affinity,
@@ -87,35 +94,53 @@ def identified(
     return msgspec.structs.replace(spec, namespace=namespace, labels=seen, terminating=terminating)
 
 
-def relabel(state: IngestState, places: Iterable[str]) -> None:
-    """Give the pods of these namespaces the signatures that the present interest asks for."""
-    chosen = frozenset(places)
-    numbers = [
-        held.number
-        for held in state.labelsets.values()
-        if EVERYWHERE in chosen or held.namespace in chosen
-    ]
+def labelsets_of(state: IngestState, places: Iterable[str]) -> Iterator[LabelSet]:
+    """The label sets of pods in these namespaces."""
+    chosen = dict.fromkeys(places)
+    if EVERYWHERE in chosen:
+        yield from state.labelsets.values()
+        return
+    for place in chosen:
+        yield from state.labelsets_in.get(place, {}).values()
+
+
+def pods_of(state: IngestState, labelsets: Iterable[LabelSet], *, waiting: bool = False) -> I64:
+    """Slots of the pods with these label sets, by ascending id; `waiting`: of those alone that
+    have no node.
+    """
+    numbers = np.fromiter((held.number for held in labelsets), np.int32)
+    if not len(numbers):
+        return np.zeros(0, np.int64)
     table = state.pods
-    slots = table.live()
-    slots = slots[np.isin(table.labelsets[slots], np.array(numbers, np.int32))]
+    chosen = np.isin(table.labelsets[: table.used], numbers) & (table.ids[: table.used] > 0)
+    if waiting:
+        chosen &= table.nodes[: table.used] == 0
+    return table.by_id(np.flatnonzero(chosen))
+
+
+def relabel(state: IngestState, slots: I64) -> None:
+    """Give these pods the signatures that the present interest, and what selects them, ask for."""
+    table = state.pods
     before = table.sigs[slots]
-    dropped = [drop for part in _alike(state, slots) for drop in _intern(state, part)]
+    dropped = [drop for part in alike(state, slots) for drop in _intern(state, part)]
     tell_relabelled(state, slots[table.sigs[slots] != before])
     for sig, pods in dropped:
         drop_sig(state, sig, pods)
 
 
-def _alike(state: IngestState, slots: I64) -> list[I64]:
-    """Pods with one signature, label set and end, in the order of their first pods: numbers of
-    signatures must not depend on those of label sets, which are an encoding of ours.
+def alike(state: IngestState, slots: I64) -> list[I64]:
+    """Pods with one signature, label set and end, all with a node or none, in the order of their
+    first pods: numbers of signatures must not depend on those of label sets, which are an encoding
+    of ours.
     """
     if not len(slots):
         return []
     table = state.pods
     keys = (
-        table.sigs[slots].astype(np.int64) << 32
-        | table.labelsets[slots].astype(np.int64) << 1
-        | table.terminating[slots]
+        table.sigs[slots].astype(np.int64) << 33
+        | table.labelsets[slots].astype(np.int64) << 2
+        | table.terminating[slots].astype(np.int64) << 1
+        | (table.nodes[slots] != 0)
     )
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
@@ -130,14 +155,44 @@ def _intern(state: IngestState, slots: I64) -> list[tuple[int, int]]:
     first = int(slots[0])
     sig, count = int(table.sigs[first]), len(slots)
     labels = state.labelset_by_number[int(table.labelsets[first])]
-    spec = spec_of(state, sig).anonymous()
     is_terminating = bool(table.terminating[first])
+    spec = anonymous_of(state, first)
     own = identified(state, spec, labels.namespace, labels.labels, is_terminating)
     key = spec_key(own)
     if key == state.sig_keys[sig]:
         return []
     table.sigs[slots] = take_sig(state, own, key, count)
     return [(sig, count)]
+
+
+def anonymous_of(state: IngestState, slot: int) -> PodSpec:
+    """The spec of a pod without who it is, but with what it is spread by: what selects it now; once
+    it has a node what did when it got it.
+    """
+    table = state.pods
+    sig = int(table.sigs[slot])
+    spec = spec_of(state, sig).anonymous()
+    if table.nodes[slot]:
+        return spread(spec, state.spread_sigs.get(sig, ()))
+    labels = state.labelset_by_number[int(table.labelsets[slot])]
+    return spread(spec, spread_by(state, spec, labels.spread_by))
+
+
+def spread_by(state: IngestState, spec: PodSpec, selector: Selector) -> Selector:
+    """What pods that this selects are spread by: nothing where they have constraints of their own
+    or are not ours.
+    """
+    return selector if selector and not spec.spread and is_ours(state, spec) else ()
+
+
+def is_ours(state: IngestState, spec: PodSpec) -> bool:
+    """Whether pods of this spec are for us to schedule."""
+    return not state.config.schedulers or spec.scheduler in state.config.schedulers
+
+
+def spread(spec: PodSpec, selector: Selector) -> PodSpec:
+    """The spec of pods that are spread by this."""
+    return msgspec.structs.replace(spec, spread_by=selector) if selector else spec
 
 
 def spec_of(state: IngestState, sig: int) -> PodSpec:

@@ -32,6 +32,8 @@ def take_sig(state: IngestState, spec: PodSpec, key: bytes, pods: int) -> int:
         state.sig_keys[found.sig] = key
         state.next_sig += 1
         state.outbox.append(SignatureDefined(found.sig, spec))
+        if spec.spread_by:
+            state.spread_sigs[found.sig] = spec.spread_by
     found.pods += pods
     return found.sig
 
@@ -44,19 +46,21 @@ def drop_sig(state: IngestState, sig: int, pods: int) -> None:
     assert found.pods >= 0, f"signature {sig}: {found.pods} pods"
     if found.pods == 0:
         del state.sigs[key], state.sig_keys[sig]
+        state.spread_sigs.pop(sig, None)
         state.outbox.append(SignatureRetired(sig))
         if left := unnamed(state, found.images):
             tell(state, left)
 
 
-def take_labels(state: IngestState, namespace: str, labels: Labels, pods: int) -> LabelSet:
-    """The interned label set; a new one is matched against all budgets."""
-    found = state.labelsets.get((namespace, labels))
+def take_labels(
+    state: IngestState, namespace: str, labels: Labels, owner: str, pods: int
+) -> LabelSet:
+    """The interned label set; a new one is matched against all that selects pods."""
+    found = state.labelsets.get((namespace, labels, owner))
     if found is None:
-        found = LabelSet(state.next_labelset, namespace, labels)
-        state.next_labelset += 1
-        state.labelsets[namespace, labels] = found
-        state.labelset_by_number[found.number] = found
+        found = add_labels(state, namespace, labels, owner)
+        if state.spreads:
+            found.spread_by = state.spreaders.selector(namespace, labels, owner)
         found.budgets = tuple(
             sorted(
                 held.id for held in state.budgets.values() if covers(held.budget, namespace, labels)
@@ -66,13 +70,26 @@ def take_labels(state: IngestState, namespace: str, labels: Labels, pods: int) -
     return found
 
 
+def add_labels(state: IngestState, namespace: str, labels: Labels, owner: str) -> LabelSet:
+    """A label set that is new, without anything that it is matched against."""
+    found = LabelSet(state.next_labelset, namespace, labels, owner)
+    state.next_labelset += 1
+    state.labelsets[namespace, labels, owner] = found
+    state.labelset_by_number[found.number] = found
+    state.labelsets_in.setdefault(namespace, {})[found.number] = found
+    return found
+
+
 def drop_labels(state: IngestState, number: int, pods: int) -> None:
     """`pods` fewer pods have the label set."""
     found = state.labelset_by_number[number]
     found.pods -= pods
     assert found.pods >= 0, f"labels {found.labels}: {found.pods} pods"
     if found.pods == 0:
-        del state.labelsets[found.namespace, found.labels], state.labelset_by_number[number]
+        del state.labelsets[found.namespace, found.labels, found.owner]
+        del state.labelset_by_number[number], state.labelsets_in[found.namespace][number]
+        if not state.labelsets_in[found.namespace]:
+            del state.labelsets_in[found.namespace]
 
 
 def take_gang(state: IngestState, key: str, pods: int) -> int:

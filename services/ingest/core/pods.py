@@ -2,12 +2,18 @@
 
 from itertools import repeat
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from services.ingest.core.assigned import UNASSIGNED, assign, stop_waiting, tell_assigned, tell_held
-from services.ingest.core.identity import identified, learn, spec_of, tell_relabelled
+from services.ingest.core.identity import (
+    identified,
+    is_ours,
+    learn,
+    spec_of,
+    spread,
+    tell_relabelled,
+)
 from services.ingest.core.interned import (
     drop_gang,
     drop_labels,
@@ -19,6 +25,7 @@ from services.ingest.core.interned import (
     take_sig,
 )
 from services.ingest.core.nodes import SHARD_BITS
+from services.ingest.core.seen import Seen, by_node, by_selector
 from services.ingest.core.state import IngestState
 from services.ingest.core.table import I32
 from shared.events.ingest import BudgetCovers, PodsGone, PodsNamed, PodsPending
@@ -27,30 +34,6 @@ from shared.model.columns import I64, join, pack, split, unpack
 from shared.model.objects import PodSpec
 
 FEW = 64  # pods up to which Python's own minimum is quicker than numpy's
-
-
-class Seen(msgspec.Struct):
-    """The columns of a PodsSeen, taken apart; `nodes` is None when all are unassigned, `names`
-    while these are all the event's pods: whole columns are passed on as they came.
-    """
-
-    event: PodsSeen
-    uids: list[str]
-    names: list[str] | None
-    revisions: I64
-    nodes: list[str] | None
-
-    def part(self, chosen: list[int]) -> "Seen":
-        """The rows at these places."""
-        nodes = None if self.nodes is None else [self.nodes[i] for i in chosen]
-        names = split(self.event.names) if self.names is None else self.names
-        return Seen(
-            self.event,
-            [self.uids[i] for i in chosen],
-            [names[i] for i in chosen],
-            self.revisions[chosen],
-            nodes,
-        )
 
 
 def pods_seen(state: IngestState, event: PodsSeen) -> None:
@@ -65,11 +48,17 @@ def pods_seen(state: IngestState, event: PodsSeen) -> None:
     bracket = state.brackets.get("pods")
     if bracket is not None:
         bracket.named += count
-    learn(state, event.spec, event.namespace)
-    if count == 1 and uids[0] not in state.pods.slots:
+    for part in by_node(state, seen):
+        learn(state, spread(event.spec, part.spread_by), event.namespace)
+        _seen_all(state, part)
+
+
+def _seen_all(state: IngestState, seen: Seen) -> None:
+    count = len(seen.uids)
+    if count == 1 and seen.uids[0] not in state.pods.slots:
         _admit(state, seen)
         return
-    if len(dict.fromkeys(uids)) != count:
+    if len(dict.fromkeys(seen.uids)) != count:
         for row in range(count):
             _seen_unique(state, seen.part([row]))
         return
@@ -87,7 +76,8 @@ def _seen_unique(state: IngestState, seen: Seen) -> None:
     newer = known & (seen.revisions > state.pods.revisions[slots])
     if newer.any():
         part = seen if newer.all() else seen.part(np.flatnonzero(newer).tolist())
-        _update(state, part, slots[newer])
+        for own, rows in by_selector(state, part, slots[newer]):
+            _update(state, own, rows)
     if not known.all():
         _admit(state, seen.part(np.flatnonzero(~known).tolist()))
 
@@ -108,9 +98,9 @@ def _admit(state: IngestState, seen: Seen) -> None:
     event, count = seen.event, len(seen.uids)
     first = state.next_pod
     state.next_pod += count
-    spec = _identified(state, event)
+    spec = _identified(state, seen)
     sig = take_sig(state, spec, spec_key(spec), count)
-    labels = take_labels(state, event.namespace, event.labels, count)
+    labels = take_labels(state, event.namespace, event.labels, event.owner, count)
     gang = take_gang(state, event.gang, count)
     table = state.pods
     slots: int | slice | I64
@@ -133,7 +123,7 @@ def _admit(state: IngestState, seen: Seen) -> None:
     table.gated[slots] = event.gated
     table.terminating[slots] = event.terminating
     table.nodes[slots] = 0
-    ours = _is_ours(state, event)
+    ours = is_ours(state, event.spec)
     table.told[slots] = not ours
     table.marks[slots] = state.mark if bracket is not None else 0
     _tell_new(state, seen, ids)
@@ -167,17 +157,14 @@ def _tell_new(state: IngestState, seen: Seen, ids: bytes) -> None:
     state.outbox.append(named)
 
 
-def _identified(state: IngestState, event: PodsSeen) -> PodSpec:
-    return identified(state, event.spec, event.namespace, event.labels, event.terminating)
-
-
-def _is_ours(state: IngestState, event: PodsSeen) -> bool:
-    """Whether pods of this spec are for us to schedule."""
-    return not state.config.schedulers or event.spec.scheduler in state.config.schedulers
+def _identified(state: IngestState, seen: Seen) -> PodSpec:
+    event = seen.event
+    spec = spread(event.spec, seen.spread_by)
+    return identified(state, spec, event.namespace, event.labels, event.terminating)
 
 
 def _tell_pending(state: IngestState, event: PodsSeen, sig: int, gang: int, ids: bytes) -> None:
-    if ids and _is_ours(state, event):
+    if ids and is_ours(state, event.spec):
         key = event.gang if gang and state.gangs[event.gang].gang is None else ""
         state.outbox.append(PodsPending(sig, ids, gang, event.ordered_ms, event.gated, key))
 
@@ -185,11 +172,11 @@ def _tell_pending(state: IngestState, event: PodsSeen, sig: int, gang: int, ids:
 def _update(state: IngestState, seen: Seen, slots: I64) -> None:
     """Newer views of known pods: signature, gang, gates, labels, node and revision may differ."""
     event, table = seen.event, state.pods
-    spec = _identified(state, event)
+    spec = _identified(state, seen)
     key = spec_key(spec)
     held_sig = state.sigs.get(key)
     held_gang = state.gangs.get(event.gang)
-    held_labels = state.labelsets.get((event.namespace, event.labels))
+    held_labels = state.labelsets.get((event.namespace, event.labels, event.owner))
     table.revisions[slots] = seen.revisions
     other_sig = table.sigs[slots] != (held_sig.sig if held_sig else 0)
     gang = held_gang.id if held_gang else (-1 if event.gang else 0)
@@ -246,7 +233,7 @@ def _relabel(state: IngestState, event: PodsSeen, slots: I64) -> I32:
     table = state.pods
     old = table.labelsets[slots]
     if len(slots):
-        labels = take_labels(state, event.namespace, event.labels, len(slots))
+        labels = take_labels(state, event.namespace, event.labels, event.owner, len(slots))
         table.labelsets[slots] = labels.number
         for budget in labels.budgets:
             state.outbox.append(BudgetCovers(budget, pack(table.ids[slots])))

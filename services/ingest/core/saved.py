@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from services.ingest.core.config import Config
 from services.ingest.core.images import check_images, named, numbers_named
-from services.ingest.core.interned import covers
+from services.ingest.core.interned import add_labels, covers
 from services.ingest.core.nodes import SHARD_BITS, ZONE
+from services.ingest.core.spreading import check_spread, load_spread
 from services.ingest.core.state import (
     OVERFLOW,
     Bracket,
@@ -21,7 +22,6 @@ from services.ingest.core.state import (
     HeldGang,
     HeldNode,
     IngestState,
-    LabelSet,
     Signature,
     Waiting,
 )
@@ -50,6 +50,7 @@ class Saved(msgspec.Struct, kw_only=True):
     listed: bytes
     sigs: list[tuple[int, bytes]]
     labelsets: list[tuple[str, Labels]]
+    owners: list[str] = []
     waiting: list[str]
     nodes: list[tuple[int, int, Node]]
     zone_shards: dict[str, int]
@@ -85,7 +86,8 @@ def dump(state: IngestState) -> Any:
         columns=columns,
         listed=marks.astype(np.int8).tobytes(),
         sigs=sorted((held.sig, key) for key, held in state.sigs.items()),
-        labelsets=labelsets,
+        labelsets=[(namespace, labels) for namespace, labels, _owner in labelsets],
+        owners=[owner for _namespace, _labels, owner in labelsets],
         waiting=waiting,
         nodes=[(held.id, held.shard, held.node) for _id, held in sorted(state.node_by_id.items())],
         zone_shards=dict(sorted(state.zone_shards.items())),
@@ -104,7 +106,7 @@ def dump(state: IngestState) -> Any:
 
 
 def _label_places(
-    state: IngestState, labelsets: list[tuple[str, Labels]], numbers: NDArray[np.int32]
+    state: IngestState, labelsets: list[tuple[str, Labels, str]], numbers: NDArray[np.int32]
 ) -> I64:
     """Numbers of label sets as places in the sorted list."""
     held = np.array([state.labelsets[key].number for key in labelsets], np.int64)
@@ -136,6 +138,7 @@ def load(body: Any, placements: int) -> IngestState:
             if covers(budget, labels.namespace, labels.labels):
                 labels.budgets = (*labels.budgets, id_)
     state.objects = {one.uid: one for one in saved.objects}
+    load_spread(state)
     state.interest = {name: frozenset(keys) for name, keys in saved.interest.items()}
     state.brackets = dict(saved.brackets)
     state.doubts = dict.fromkeys(saved.doubts, True)
@@ -164,11 +167,9 @@ def _load_interned(state: IngestState, saved: Saved) -> None:
         state.sigs[key] = Signature(sig, images=images)
         state.sig_keys[sig] = key
         named(state, images)
-    for namespace, labels in saved.labelsets:
-        found = LabelSet(state.next_labelset, namespace, labels)
-        state.next_labelset += 1
-        state.labelsets[namespace, labels] = found
-        state.labelset_by_number[found.number] = found
+    owners = saved.owners or [""] * len(saved.labelsets)
+    for (namespace, labels), owner in zip(saved.labelsets, owners, strict=True):
+        add_labels(state, namespace, labels, owner)
     for name, id_, version, gang in saved.gangs:
         state.gangs[name] = HeldGang(id_, 0, version, gang)
         state.gang_keys[id_] = name
@@ -237,3 +238,4 @@ def check(state: IngestState) -> None:
     assert waiting == {code: pods for code, pods in nodes.items() if code < 0}, "waiting pods"
     assert sum(state.shard_nodes) == len(state.nodes), "nodes per shard"
     check_images(state)
+    check_spread(state)

@@ -10,7 +10,8 @@ from shared.events.base import Event
 from shared.events.ingest import ListAsked
 from shared.machine.core import MachineState
 from shared.model.cluster_objects import ClusterObject
-from shared.model.objects import Budget, Gang, Node
+from shared.model.default_spread import Spreaders
+from shared.model.objects import Budget, Gang, Node, Selector
 
 OVERFLOW = -1
 """Stands in the node column for a node name that was one too many to be remembered."""
@@ -33,13 +34,17 @@ class Signature(Struct):
 
 
 class LabelSet(Struct):
-    """Interned labels of a namespace; `budgets` are the covering ones' ids, ascending."""
+    """Interned labels of a namespace, with who controls the pods; `budgets` are the covering ones'
+    ids, ascending, `spread_by` is what selects such pods where that is asked.
+    """
 
     number: int
     namespace: str
     labels: Labels
+    owner: str = ""
     pods: int = 0
     budgets: tuple[int, ...] = ()
+    spread_by: Selector = ()
 
 
 class HeldNode(Struct):
@@ -110,8 +115,9 @@ class IngestState(MachineState):
         self.pods = PodTable()
         self.sigs: dict[bytes, Signature] = {}
         self.sig_keys: dict[int, bytes] = {}
-        self.labelsets: dict[tuple[str, Labels], LabelSet] = {}
+        self.labelsets: dict[tuple[str, Labels, str], LabelSet] = {}
         self.labelset_by_number: dict[int, LabelSet] = {}
+        self.labelsets_in: dict[str, dict[int, LabelSet]] = {}  # by namespace and number
         self.next_labelset = 1
         self.interest: dict[str, frozenset[str]] = {}  # see the module `identity`
         self.nodes: dict[str, HeldNode] = {}
@@ -128,6 +134,8 @@ class IngestState(MachineState):
         self.gangs: dict[str, HeldGang] = {}
         self.gang_keys: dict[int, str] = {}
         self.objects: dict[str, ClusterObject] = {}
+        self.spreaders = Spreaders()  # of the objects
+        self.spread_sigs: dict[int, Selector] = {}  # signatures spread by default, and by what
         self.brackets: dict[str, Bracket] = {}
         self.mark = 0
         self.doubts: dict[str, bool] = {}
@@ -135,3 +143,8 @@ class IngestState(MachineState):
         self.listed_pods = self.listed_objects = 0
         self.effects: dict[int, ListAsked] = {}
         self.outbox: deque[Event] = deque()
+
+    @property
+    def spreads(self) -> bool:
+        """Whether pods are spread by default; several shards could not count them."""
+        return self.config.default_spread and len(self.shard_nodes) == 1

@@ -110,7 +110,10 @@ class PodTable:
 
     def live(self) -> I64:
         """Slots of all live pods, by ascending id."""
-        slots = np.flatnonzero(self.ids[: self.used])
+        return self.by_id(np.flatnonzero(self.ids[: self.used]))
+
+    def by_id(self, slots: I64) -> I64:
+        """The same slots in the order of their pods' ids."""
         return slots[np.argsort(self.ids[slots], kind="stable")]
 
     def uids(self) -> list[str]:

@@ -25,6 +25,7 @@ class Pod(Struct, frozen=True, kw_only=True):
     gang: str = ""
     gated: bool = False
     terminating: bool = False
+    owner: str = ""
     node: str = ""
     uid: str = ""
     at_ms: int = 0
@@ -58,6 +59,7 @@ def _alike(one: Pod, other: Pod) -> bool:
         and one.gang == other.gang
         and one.gated == other.gated
         and one.terminating == other.terminating
+        and one.owner == other.owner
         and one.namespace == other.namespace
         and one.labels == other.labels
         and bool(one.node) == bool(other.node)
@@ -79,6 +81,7 @@ def _arrival(run: list[Pod]) -> Arrival:
         ordered_ms=first.at_ms,
         gated=first.gated,
         terminating=first.terminating,
+        owner=first.owner,
     )
     return Arrival(at_ms=first.at_ms, pods=seen, lifetime_ms=first.lifetime_ms)
 

@@ -15,13 +15,14 @@ from shared.adapters.worlds import volume_objects
 from shared.adapters.worlds.arrivals import Pod
 from shared.adapters.worlds.cluster_objects import budget_of, budget_rule_of, node_of
 from shared.adapters.worlds.controllers import Expansion
-from shared.adapters.worlds.default_spread import SPREADING, Spreaders
+from shared.adapters.worlds.default_spread import SPREADING, spreader_of
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.known_images import KnownImages
 from shared.adapters.worlds.manifests import Object, expansion_of, namespace_of
 from shared.adapters.worlds.pod_volumes import volumes_of
 from shared.adapters.worlds.scheduler_config import config_of
 from shared.model.cluster_objects import ClusterObject
+from shared.model.default_spread import Spreaders
 from shared.model.objects import Budget, Node
 from shared.model.profile import Configuration
 
@@ -79,13 +80,12 @@ class _Pods:
     def pod(self, one: Object) -> Pod:
         """The pod of one object."""
         (pod,) = self._expansion.pods(one.document, one.metadata, one.namespace)
-        labels = dict(pod.labels)
         spec = msgspec.structs.replace(
             self._images.relevant(pod.spec),
             namespace=pod.namespace,
             labels=pod.labels,
             terminating=pod.terminating,
-            spread_by=self._spreaders.selector(one.metadata, pod.namespace, labels),
+            spread_by=self._spreaders.selector(pod.namespace, pod.labels, pod.owner),
             volumes=volumes_of(one.document.child("spec"), pod.name, pod.uid),
         )
         return msgspec.structs.replace(pod, spec=spec)
@@ -167,7 +167,9 @@ def _spreaders(document: Fields) -> Spreaders:
     found = Spreaders()
     for item in document.children("objects"):
         if item.text("kind") in SPREADING:
-            found.add(Fields(f"{document.what}: {item.path}", "", item.values))
+            one = Fields(f"{document.what}: {item.path}", "", item.values)
+            metadata = one.child("metadata")
+            found.put(spreader_of(one, metadata, metadata.text("namespace") or "default"))
     return found
 
 

@@ -1,4 +1,4 @@
-"""How many pods a Pod, Deployment, ReplicaSet, StatefulSet or Job stands for, and their names.
+"""How many pods a Pod, or an object that makes pods of a template, stands for, and their names.
 
 Controllers do not run in a simulated cluster: their pods exist as if the controller had made them
 once, named after the owner with a number. A pod that is evicted is not made again.
@@ -10,6 +10,7 @@ from msgspec import structs
 
 from shared.adapters.worlds.arrivals import Pod
 from shared.adapters.worlds.cluster_objects import COUNT_MAX
+from shared.adapters.worlds.default_spread import controller_of, revision_name
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.pod_templates import (
     PriorityClass,
@@ -29,6 +30,7 @@ SPEC_FIELDS = {
         *("progressDeadlineSeconds", "revisionHistoryLimit", "strategy"),
     },
     "ReplicaSet": {"replicas", "selector", "template", "minReadySeconds"},
+    "ReplicationController": {"replicas", "selector", "template", "minReadySeconds"},
     "StatefulSet": {
         *("replicas", "selector", "template", "serviceName", "minReadySeconds", "ordinals"),
         *("persistentVolumeClaimRetentionPolicy", "podManagementPolicy"),
@@ -74,8 +76,8 @@ class Expansion:
         if kind == "Pod":
             template = self._template(metadata, spec, namespace)
             one = _pod(template, name, namespace, at_ms, lifetime_ms, metadata.text("uid"))
-            leaves = metadata.has("deletionTimestamp")
-            yield structs.replace(one, terminating=leaves) if leaves else one
+            leaves, owner = metadata.has("deletionTimestamp"), controller_of(metadata)
+            yield structs.replace(one, terminating=leaves, owner=owner) if leaves or owner else one
             return
         spec.only(SPEC_FIELDS[kind])
         if spec.has("volumeClaimTemplates"):
@@ -87,8 +89,10 @@ class Expansion:
         inner = pod.child("metadata")
         inner.only(METADATA_FIELDS)
         template = self._template(inner, pod.child("spec"), namespace)
+        owner = _owner(kind, name)
         for number in range(_count(kind, spec)):
-            yield _pod(template, f"{name}-{number}", namespace, at_ms, lifetime_ms)
+            one = _pod(template, f"{name}-{number}", namespace, at_ms, lifetime_ms)
+            yield structs.replace(one, owner=owner) if owner else one
 
     def _template(self, metadata: Fields, spec: Fields, namespace: str) -> Template:
         labels, annotations = metadata.mapping("labels"), metadata.mapping("annotations")
@@ -96,6 +100,13 @@ class Expansion:
         return template_of(
             metadata, spec, self._classes, self._default, seen, takes_claims=self._takes_claims
         )
+
+
+def _owner(kind: str, name: str) -> str:
+    """Whose pods they are; a Deployment has a ReplicaSet make them."""
+    if kind == "Job":
+        return ""
+    return f"ReplicaSet/{revision_name(name)}" if kind == "Deployment" else f"{kind}/{name}"
 
 
 def _count(kind: str, spec: Fields) -> int:

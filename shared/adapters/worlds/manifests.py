@@ -1,7 +1,7 @@
 """Folders and files of Kubernetes manifests as a world (rules: docs/worlds.md)."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,11 +21,12 @@ from shared.adapters.worlds.cluster_objects import (
     priority_class_of,
 )
 from shared.adapters.worlds.controllers import METADATA_FIELDS, POD_KINDS, Expansion
+from shared.adapters.worlds.default_spread import DEPLOYMENT, SPREADING, spreader_of
 from shared.adapters.worlds.documents import manifest_files, read_objects
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.known_images import KnownImages
 from shared.adapters.worlds.pod_templates import PriorityClass
-from shared.model.cluster_objects import Namespace
+from shared.model.cluster_objects import ClusterObject, Namespace
 from shared.model.objects import Budget, Gang, Node, PodSpec
 from shared.model.world import Rejection, World
 
@@ -40,6 +41,8 @@ API_VERSIONS = {
     "PodDisruptionBudget": "policy/v1",
     "Workload": "scheduling.k8s.io/v1alpha1",
     "Namespace": "v1",
+    "Service": "v1",
+    "ReplicationController": "v1",
 }
 NAME_LABEL = "kubernetes.io/metadata.name"
 CLUSTER_KINDS = ("Node", "PriorityClass", "Namespace")
@@ -112,11 +115,18 @@ def manifests_world(paths: Sequence[Path]) -> World:
         arrivals=arrivals_of(pods),
         budgets=_budgets(reading, pods),
         gangs=_gangs(pods, groups),
-        objects=tuple(namespace_of(found) for found in reading.of("Namespace")),
+        objects=tuple(_objects(reading)),
         rejected=tuple(reading.rejected),
     )
     check_gangs(world, lambda gang: _place_of(gang, reading))
     return world
+
+
+def _objects(reading: _Reading) -> Iterator[ClusterObject]:
+    """What rules between pods look at besides pods."""
+    yield from (namespace_of(found) for found in reading.of("Namespace"))
+    for found in reading.of(*SPREADING, DEPLOYMENT):
+        yield spreader_of(found.document, found.metadata, found.namespace)
 
 
 def namespace_of(found: Object) -> Namespace:

@@ -18,7 +18,7 @@ from services.placement.core import parse_config
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.settings import Choice, load_world
 from shared.model.objects import HostPort, Node, PodSpec, Requirement, SelectorTerm, Taint
-from shared.model.profile import Configuration, Profile
+from shared.model.profile import SYSTEM_SPREAD, Configuration, Profile
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE, WORLD = ROOT / "examples" / "scheduler-config.yaml", ROOT / "examples" / "profiles"
@@ -29,13 +29,31 @@ SSD = (SelectorTerm((Requirement("disk", "In", ("ssd",)),)),)
 def test_the_example_becomes_options_of_three_services():
     config = read_profiles(EXAMPLE)
     found = with_profiles({"placement": {"batch": False}}, config)
-    assert found["ingest"] == {"schedulers": NAMES}
+    assert found["ingest"] == {"schedulers": NAMES, "default_spread": True}
     assert found["queueing"] == {"backoff_initial_ms": 1_000, "backoff_max_ms": 10_000}
     placement = parse_config(msgspec.json.decode(msgspec.json.encode(found["placement"])))
     assert config is not None
     assert placement.profiles == config.profiles
     assert not placement.batch
-    assert with_profiles({"placement": {}}, None) == {"placement": {}}
+    without = with_profiles({"placement": {}}, None)
+    assert without == {"placement": {}, "ingest": {"default_spread": True}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "spreads"),
+    [
+        ({}, True),
+        ({"default_spread": (SYSTEM_SPREAD[0],)}, True),
+        ({"default_spread": ()}, False),
+        ({"filters": (), "scores": ()}, False),
+        ({"filters": ()}, True),
+    ],
+)
+def test_pods_are_spread_by_default_where_some_profile_does_it(changes, spreads):
+    config = Configuration(profiles=(Profile(**changes),))
+    assert with_profiles({}, config)["ingest"]["default_spread"] == spreads
+    own = {"ingest": {"default_spread": False}}
+    assert not with_profiles(own, None)["ingest"]["default_spread"], "what is set counts more"
 
 
 def test_preemption_is_off_where_no_profile_has_it():

@@ -473,3 +473,21 @@ async def test_budgets_say_what_they_allow(cluster: KubeCluster, api: FakeApi):
     assert isinstance(seen, BudgetsSeen)
     (budget,) = seen.budgets
     assert (budget.match_labels, budget.allowed) == ((("app", "a"),), 2)
+
+
+async def test_pods_of_one_controller_are_told_together_and_with_it(cluster, api: FakeApi):
+    first = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "controller": True}
+    owners = (first, first, first | {"name": "s"}, first | {"kind": "DaemonSet"}, None)
+    for name, owner in zip("abcde", owners, strict=True):
+        api.pod(name)
+        metadata = {**api.objects["pods"][name]["metadata"]}
+        if owner is not None:
+            metadata["ownerReferences"] = [first | {"controller": False, "name": "x"}, owner]
+        api.put("pods", name, metadata=metadata, spec=api.objects["pods"][name]["spec"])
+    seen = [one for one in (await cluster.list_all("pods")).events if isinstance(one, PodsSeen)]
+    told = [(one.owner, split(one.names)) for one in seen]
+    assert sorted(told) == [
+        ("", ["d", "e"]),
+        ("ReplicaSet/r", ["a", "b"]),
+        ("ReplicaSet/s", ["c"]),
+    ]

@@ -2,12 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from shared.adapters.worlds.manifests import manifests_world
-from shared.model.cluster_objects import Namespace
+from shared.model.cluster_objects import (
+    LabelSelector,
+    Namespace,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
 from shared.model.columns import split
 from shared.model.images import packed
 from shared.model.objects import (
@@ -351,9 +359,54 @@ def test_lists_and_json_are_taken_apart(tmp_path):
 
 
 def test_unknown_kinds_are_listed_as_ignored(read):
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"x": 1}}
-    (rejected,) = read(service, pod()).rejected
-    assert rejected.rule == "Service s is ignored: objects of this kind decide nothing here"
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s"}, "data": {"x": 1}}
+    (rejected,) = read(other, pod()).rejected
+    assert rejected.rule == "ConfigMap s is ignored: objects of this kind decide nothing here"
+
+
+WEB = {"matchLabels": {"app": "web"}}
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "controller": True}
+
+
+def made(kind, version="apps/v1", **spec):
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
+    more = {} if kind == "Service" else {"replicas": 2, "template": template}
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "r"}, "spec": more | spec}
+
+
+def test_services_and_controllers_are_objects_of_the_world(read):
+    selector = LabelSelector((("app", "web"),))
+    who = {"name": "r", "namespace": "default"}
+    kinds: tuple[tuple[str, str, dict, Any], ...] = (
+        ("Service", "v1", {"app": "web"}, Service),
+        ("ReplicationController", "v1", {"app": "web"}, ReplicationController),
+        ("ReplicaSet", "apps/v1", WEB, ReplicaSet),
+        ("StatefulSet", "apps/v1", WEB, StatefulSet),
+    )
+    for kind, version, given, told in kinds:
+        chosen = selector.match_labels if version == "v1" else selector
+        world = read(made(kind, version, selector=given))
+        assert world.objects == (told(uid=f"{kind.lower()}.default.r", **who, selector=chosen),)
+        owners = [arrival.pods.owner for arrival in world.arrivals]
+        assert owners == ([] if kind == "Service" else [f"{kind}/r"]), "one column of equal pods"
+    (made_by,) = (world := read(made("Deployment", selector=WEB))).objects
+    assert made_by == ReplicaSet(
+        uid="deployment.default.r", name="r.1", namespace="default", selector=selector
+    )
+    assert [arrival.pods.owner for arrival in world.arrivals] == ["ReplicaSet/r.1"]
+
+
+def test_a_pod_says_who_controls_it(read):
+    owned = pod()
+    for owner, told in (
+        (OWNER, "ReplicaSet/r"),
+        (OWNER | {"controller": False}, ""),
+        (OWNER | {"kind": "Job", "apiVersion": "batch/v1"}, ""),
+        (OWNER | {"apiVersion": "example.com/v1"}, ""),
+    ):
+        owned["metadata"]["ownerReferences"] = [OWNER | {"controller": None}, owner]
+        (arrival,) = read(owned).arrivals
+        assert arrival.pods.owner == told
 
 
 def test_the_bundled_example_holds_what_it_promises():

@@ -1,0 +1,195 @@
+"""What selects pods becomes part of the signatures of those that wait, and follows its objects."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from services.ingest.core.identity import spec_of
+from shared.events.base import Configured
+from shared.events.ingest import ObjectsGone, ObjectsSet, PodsPending, PodsRelabelled
+from shared.events.observed import ObjectsDeletedSeen, ObjectsSeen
+from shared.model.cluster_objects import (
+    LabelSelector,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+from shared.model.objects import PodSpec, Requirement, SpreadConstraint
+from tests.unit.ingest.world import bound, gone, ids, ingest, names, nodes, one, pods
+
+WEB = (("app", "web"), ("tier", "front"))
+APP = Requirement("app", "In", ("web",))
+TIER = Requirement("tier", "In", ("front",))
+SERVICE = Service(uid="s", name="s", namespace="default", selector=(("app", "web"),))
+REPLICAS = ReplicaSet(
+    uid="r", name="r", namespace="default", selector=LabelSelector((("tier", "front"),))
+)
+OWN = "ReplicaSet/r"
+CONSTRAINED = PodSpec(spread=(SpreadConstraint("zone", 1, selector=(TIER,)),))
+
+
+def steps(*objects, **options) -> Any:
+    made = ingest(**{"default_spread": True, **options})
+    if objects:
+        made.when(ObjectsSeen(objects))
+    return made
+
+
+def spec(made, name: str) -> PodSpec:
+    slot = made.state.pods.slots[f"uid-{name}"]
+    return spec_of(made.state, int(made.state.pods.sigs[slot]))
+
+
+def test_services_and_the_controller_select_together():
+    made = steps(SERVICE, REPLICAS)
+    told = made.when(pods("a", "b", labels=WEB, owner=OWN))
+    assert names(told) == ["SignatureDefined", "PodsNamed", "PodsPending"]
+    found = spec(made, "a")
+    assert found.spread_by == (APP, TIER)
+    assert (found.namespace, found.labels) == ("default", WEB)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"labels": (("app", "db"),)},
+        {"labels": WEB, "namespace": "other", "owner": OWN},
+        {"labels": WEB, "spec": CONSTRAINED},
+        {"labels": WEB, "spec": PodSpec(scheduler="somebody")},
+    ],
+)
+def test_whom_nothing_selects_or_who_says_it_themselves_is_as_before(fields):
+    made = steps(SERVICE, REPLICAS, schedulers=["default-scheduler"])
+    made.when(pods("a", **fields))
+    assert spec(made, "a").spread_by == ()
+
+
+@pytest.mark.parametrize("without", [{"default_spread": False}, {"placements": 3}])
+def test_nobody_is_spread_where_no_profile_does_it_or_no_shard_could_count(without):
+    made = steps(SERVICE, REPLICAS, **without)
+    made.when(pods("a", labels=WEB, owner=OWN))
+    assert spec(made, "a") == pods("a").spec
+    assert not made.state.interest
+
+
+def test_a_replication_controller_replaces_labels_of_services():
+    other = ReplicationController(
+        uid="c", name="c", namespace="default", selector=(("app", "own"), ("tier", "front"))
+    )
+    made = steps(SERVICE, other)
+    made.when(pods("a", labels=WEB, owner="ReplicationController/c"))
+    assert spec(made, "a").spread_by == (Requirement("app", "In", ("own",)), TIER)
+
+
+def test_a_controllers_expressions_count():
+    wide = Requirement("app", "Exists")
+    selector = LabelSelector((), (wide,))
+    made = steps(StatefulSet(uid="t", name="t", namespace="default", selector=selector))
+    made.when(pods("t-0", labels=WEB, owner="StatefulSet/t"), pods("b", labels=WEB, owner=OWN))
+    assert spec(made, "t-0").spread_by == (wide,)
+    assert spec(made, "b").spread_by == ()
+
+
+def test_pods_that_wait_follow_what_comes_changes_and_goes():
+    made = steps()
+    made.when(nodes("n"), pods("old", "waits", labels=WEB, on="n -", owner=OWN))
+    told = made.when(ObjectsSeen((SERVICE,)))
+    kinds = ["ObjectsSet", *["SignatureDefined"] * 2, "PodsRelabelled", "SignatureRetired"]
+    assert names(told) == kinds
+    assert spec(made, "waits").spread_by == (APP,)
+    assert spec(made, "old").spread_by == ()
+    assert spec(made, "old").labels == (("app", "web"),), "they are counted"
+    told = made.when(ObjectsSeen((REPLICAS,)))
+    assert spec(made, "waits").spread_by == (APP, TIER)
+    assert ids(one(told, PodsRelabelled)) == [1, 2]
+    other = msgspec.structs.replace(SERVICE, selector=(("tier", "front"),))
+    told = made.when(ObjectsSeen((other,)))
+    assert spec(made, "waits").spread_by == (TIER,)
+    assert ids(one(told, PodsRelabelled)) == [2], "only who waits"
+    made.when(ObjectsDeletedSeen("s\nr"))
+    assert spec(made, "waits").spread_by == ()
+    made.core.check(made.state)
+
+
+def test_what_selects_nobody_that_waits_is_told_and_nothing_else():
+    made = steps()
+    made.when(nodes("n"), pods("old", labels=WEB, on="n"), pods("waits", labels=(("app", "db"),)))
+    assert names(made.when(ObjectsSeen((SERVICE, REPLICAS)))) == ["ObjectsSet"]
+    assert made.when(ObjectsDeletedSeen("s")) == [ObjectsGone("s")]
+    assert not made.state.interest
+
+
+def test_a_pod_that_has_a_node_keeps_what_it_was_placed_by():
+    made = steps(SERVICE)
+    made.when(nodes("n"), pods("a", "b", labels=WEB))
+    before = spec(made, "a")
+    assert names(made.when(bound("a:n", at=5))) == ["PodsAssigned"]
+    assert names(made.when(ObjectsDeletedSeen("s"))).count("PodsRelabelled") == 1
+    assert (spec(made, "a"), spec(made, "b").spread_by) == (before, ())
+    assert made.when(pods("a", labels=WEB, on="n", at=9)) == []
+    assert spec(made, "a") == before
+
+
+def test_one_event_may_show_pods_with_a_node_and_without():
+    made = steps(SERVICE)
+    told = made.when(nodes("n"), pods("a", "b", "c", labels=WEB, on="- n -"))
+    assert ids(one(told, PodsPending)) == [2, 3]
+    assert [spec(made, name).spread_by for name in "abc"] == [(APP,), (), (APP,)]
+    told = made.when(pods("a", "b", "c", labels=WEB, on="n n -", at=9))
+    assert "PodsRelabelled" not in names(told)
+    assert [spec(made, name).spread_by for name in "abc"] == [(APP,), (), (APP,)]
+
+
+def test_a_thousand_replicas_are_one_signature():
+    made = steps(SERVICE, REPLICAS)
+    for number in range(10):
+        told = made.when(pods(*(f"p{number}-{i}" for i in range(100)), labels=WEB, owner=OWN))
+        assert ("SignatureDefined" in names(told)) == (number == 0)
+    assert len(made.state.sigs) == 1
+
+
+def test_a_configuration_that_begins_or_ends_it_counts_for_pods_that_wait():
+    made = steps(SERVICE, default_spread=False)
+    made.when(pods("a", labels=WEB))
+    told = made.when(Configured({"ingest": {"default_spread": True}}))
+    assert ids(one(told, PodsRelabelled)) == [1]
+    assert spec(made, "a").spread_by == (APP,)
+    made.when(Configured({"ingest": {"default_spread": True, "schedulers": ["somebody"]}}))
+    assert spec(made, "a").spread_by == ()
+    made.when(Configured({"ingest": {"default_spread": True}}))
+    made.when(Configured({}))
+    assert spec(made, "a").spread_by == ()
+    assert made.when(Configured({})) == []
+
+
+def test_it_is_in_the_snapshot():
+    made = steps(SERVICE, REPLICAS)
+    made.when(nodes("n"), pods("a", "b", labels=WEB, owner=OWN))
+    made.when(bound("a:n", at=5))
+    made.reload()
+    made.core.check(made.state)
+    assert made.when(pods("a", labels=WEB, owner=OWN, on="n", at=9)) == []
+    made.when(ObjectsDeletedSeen("s"))
+    assert [spec(made, name).spread_by for name in "ab"] == [(APP, TIER), (TIER,)]
+
+
+def test_a_snapshot_of_before_can_be_read():
+    made = steps(default_spread=False)
+    made.when(pods("a", labels=WEB))
+    body = msgspec.msgpack.decode(made.dumped())
+    del body["owners"], body["config"]["default_spread"]
+    made.state = made.core.load(body)
+    assert made.when(pods("b", labels=WEB), gone("a"))
+    made.core.check(made.state)
+
+
+def test_an_object_made_again_under_its_name_counts_before_the_old_one_is_gone():
+    made = steps(REPLICAS)
+    made.when(pods("a", labels=WEB, owner=OWN))
+    again = msgspec.structs.replace(REPLICAS, uid="r2", selector=LabelSelector((("app", "web"),)))
+    assert made.when(ObjectsSeen((again,)))[0] == ObjectsSet((again,))
+    assert spec(made, "a").spread_by == (APP,)
+    assert names(made.when(ObjectsDeletedSeen("r"))) == ["ObjectsGone"]
+    assert spec(made, "a").spread_by == (APP,)
