@@ -151,3 +151,26 @@ def test_who_needs_nothing_of_a_node_goes_the_short_way():
     assert table.nodes[pick.row].name == "n3"
     table.remove_nodes([1])  # the only node with a limit
     assert rules_of(table, here) is None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_batch_is_the_same_as_one_pod_after_the_other(seed):
+    draw = Random(seed)
+    table = table_of(*(node(number) for number in range(1, draw.randint(2, 5))))
+    modes = draw.choice(((), ("ReadWriteOncePod",)))
+    table.storage = storage(limit=draw.choice((1, 2, 3)), modes=modes)
+    disks = [Disk(kind, "d", read_only) for kind in (AWS, GCE) for read_only in (False, True)]
+    volumes: list[ClaimUse | Disk] = [*disks, *(ClaimUse(f"c{i}") for i in range(CLAIMS))]
+    sigs = [
+        signature(table, number, *draw.sample(volumes, draw.randint(1, 3)))
+        for number in range(1, 6)
+    ]
+    for _ in range(draw.randint(0, 4)):
+        table.charge(draw.choice(sigs), rows(draw.randrange(table.size)))
+    wanted, kernel = draw.choice(sigs), Kernel()
+    together = kernel.place(table, wanted, 5).rows.tolist()
+    alone: list[int] = []
+    while len(alone) < 5 and (pick := kernel.place_one(table, wanted)) is not None:
+        alone.append(pick.row)
+        table.charge(wanted, rows(pick.row))
+    assert together == alone
