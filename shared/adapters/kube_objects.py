@@ -57,10 +57,11 @@ class RawContainer(Struct, omit_defaults=True):
 
 
 class RawVolume(Struct, omit_defaults=True):
-    """Only the volumes that need a claim."""
+    """Only the volumes that need a claim, and those that are images."""
 
     persistentVolumeClaim: Raw = NOTHING
     ephemeral: Raw = NOTHING
+    image: Raw = NOTHING
 
 
 class RawPodSpec(Struct, omit_defaults=True):

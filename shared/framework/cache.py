@@ -38,7 +38,7 @@ class Entry:
         table = self.table
         self.static = static_of(table, sig.spec, sig.plugins)
         self.static_version = table.static_version
-        self.images = table.images.stamp(sig.spec.images)
+        self.images = table.images.stamp(sig.plugins.images_of(sig.spec))
         self.restarts = table.changes.restarts
         self.local = None
         self.bytes = ENTRY_BYTES + self.static.bytes
@@ -49,11 +49,14 @@ class Entry:
         stale = (
             self.static_version != table.static_version
             or self.restarts != table.changes.restarts
-            or (sig.spec.images and self.images != table.images.stamp(sig.spec.images))
+            or (sig.spec.images and self._images_changed(sig))
         )
         if stale:
             self._renew(sig)
         return self.static
+
+    def _images_changed(self, sig: Signature) -> bool:
+        return self.images != self.table.images.stamp(sig.plugins.images_of(sig.spec))
 
     def row(self, sig: Signature) -> I16:
         """Local scores of the table as it is, shape (n,). Read-only for the caller."""

@@ -86,6 +86,8 @@ class Plugins:
     def __init__(self, profile: Profile, version: str = V1_35) -> None:
         """`version` = the release of kube-scheduler whose formulas count."""
         self.profile, self.version = profile, version
+        self._image_locality = ImageLocality(counts_volumes=version != V1_35)
+        self.images_of = self._image_locality.names
         self.custom = {one.name: registered(one.name, one.sha256) for one in profile.custom}
         self.pre_filters = tuple(
             CustomPreFilter(self.custom[one.name]) for one in profile.custom if one.rejects
@@ -133,7 +135,7 @@ class Plugins:
         plugins: tuple[StaticScore, ...] = (
             TaintToleration(),
             NodeAffinity(profile.added_preferred),
-            ImageLocality(),
+            self._image_locality,
             *(CustomScore(plugin) for plugin in self.custom.values() if not plugin.amounts),
         )
         weighed = [(plugin, profile.weight(plugin.name)) for plugin in plugins]

@@ -117,7 +117,7 @@ def static_of(table: NodeTable, spec: PodSpec, plugins: Plugins) -> Static:
         spec.affinity_preferred,
         spec.tolerations,
         spec.gpu,
-        *_images(table, spec),
+        *_images(table, spec, plugins),
         plugins.custom_parts(spec),
     )
     static = table.statics.get(key)
@@ -126,10 +126,10 @@ def static_of(table: NodeTable, spec: PodSpec, plugins: Plugins) -> Static:
     return static
 
 
-def _images(table: NodeTable, spec: PodSpec) -> tuple[object, ...]:
+def _images(table: NodeTable, spec: PodSpec, plugins: Plugins) -> tuple[object, ...]:
     """Nothing as long as no node has an image of the pod."""
-    stamp = table.images.stamp(spec.images)
-    return (spec.images, stamp) if stamp else ()
+    stamp = table.images.stamp(plugins.images_of(spec))
+    return (spec.images, spec.image_volumes, stamp) if stamp else ()
 
 
 def _passing(table: NodeTable, spec: PodSpec, plugins: Plugins) -> Mask | None:

@@ -132,7 +132,8 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     `namespace`, `labels` (sorted by key) and `terminating` are who the pod is, and part of the spec
     only as far as a rule between pods looks at it: ingest sets them, from the rules there are.
     `spread_by` is what Services and its controller select it by, where it is spread by default.
-    `images` are those of its containers, sorted, once for each; none where no node could have any.
+    `images` are those of its containers, `image_volumes` those that it mounts, sorted, once for
+    each; none where no node could have any.
     `shown` is what plugins of users read of its metadata ("labels.KEY", ...), sorted.
     `volumes` are those that decide something, in the pod's order.
     """
@@ -159,6 +160,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     terminating: bool = False
     spread_by: Selector = ()
     images: tuple[str, ...] = ()
+    image_volumes: tuple[str, ...] = ()
     shown: tuple[tuple[str, str], ...] = ()
     volumes: tuple[PodVolume, ...] = ()
 

@@ -21,13 +21,23 @@ class ImageLocality:
     reverse = False
     is_normalised = False
 
+    def __init__(self, counts_volumes: bool = False) -> None:
+        """`counts_volumes`: images that are mounted count as well, as they do since 1.36; the most
+        that can be reached is that of the containers all the same.
+        """
+        self._counts_volumes = counts_volumes
+
+    def names(self, spec: PodSpec) -> tuple[str, ...]:
+        """The images of the pod that count."""
+        return (*spec.images, *spec.image_volumes) if self._counts_volumes else spec.images
+
     def raw(self, table: NodeTable, spec: PodSpec) -> I64 | None:
         """The score itself; what nodes that lack an image have of it is nothing."""
-        images = table.images
-        if not images.stamp(spec.images):
+        images, names = table.images, self.names(spec)
+        if not images.stamp(names):
             return None
         found = np.zeros(table.size, np.int64)
-        for name in spec.images:  # a name that is there twice counts twice
+        for name in names:  # a name that is there twice counts twice
             column = images.column(name)
             size_bytes = np.maximum(column.sizes, 0)
             # As kube-scheduler does it: the share first, and each product cut to whole bytes.

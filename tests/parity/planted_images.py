@@ -13,7 +13,7 @@ def _bug(name: str, module: str, old: str, new: str) -> Bug:
 
 BUGS = (
     _bug("images-not-spread", PLUGIN, "size_bytes * images.share(column)", "size_bytes * 1.0"),
-    _bug("images-count-once", PLUGIN, "for name in spec.images:", "for name in set(spec.images):"),
+    _bug("images-count-once", PLUGIN, "for name in names:", "for name in set(names):"),
     _bug("small-images-count", PLUGIN, "found, LEAST_BYTES, most_bytes", "found, 0, most_bytes"),
     _bug(
         "large-images-count", PLUGIN, "found, LEAST_BYTES, most_bytes", "found, LEAST_BYTES, None"

@@ -18,7 +18,7 @@ def numbers_named(state: IngestState, spec: PodSpec) -> tuple[int, ...]:
     """The images that a signature asks to be counted."""
     if len(state.shard_nodes) == 1 or not spec.images:
         return ()
-    return tuple(sorted({number(name) for name in spec.images}))
+    return tuple(sorted({number(name) for name in (*spec.images, *spec.image_volumes)}))
 
 
 def named(state: IngestState, numbers: tuple[int, ...]) -> list[int]:

@@ -21,6 +21,6 @@ class KnownImages:
         """The spec without its images where no node has one of them: pods that differ only in such
         images are equal.
         """
-        if any(number(name) in self._numbers for name in spec.images):
+        if any(number(name) in self._numbers for name in (*spec.images, *spec.image_volumes)):
             return spec
-        return msgspec.structs.replace(spec, images=()) if spec.images else spec
+        return msgspec.structs.replace(spec, images=(), image_volumes=())

@@ -115,6 +115,7 @@ def template_of(
         pod_anti_affinity=away,
         pods_preferred=rather,
         images=_images(spec),
+        image_volumes=_image_volumes(spec),
         shown=shown,
     )
     return Template(
@@ -154,6 +155,15 @@ def _all_containers(spec: Fields) -> Iterator[Fields]:
 def _images(spec: Fields) -> tuple[str, ...]:
     """Those that are pulled before the pod runs, as nodes name them."""
     found = (container.text("image") for container in _all_containers(spec))
+    return tuple(sorted(map(canonical, found)))
+
+
+def _image_volumes(spec: Fields) -> tuple[str, ...]:
+    found = (
+        volume.child("image").text("reference")
+        for volume in spec.children("volumes")
+        if volume.has("image")
+    )
     return tuple(sorted(map(canonical, found)))
 
 

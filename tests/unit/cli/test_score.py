@@ -283,3 +283,28 @@ def test_the_balance_is_scored_as_a_release_does_it(asked, there, before, since,
         assert found["scores"][BALANCE] == expected
     assert main(["score", str(path), "--compatibility-version", "1.30"]) == 2
     assert "--compatibility-version 1.30: must be one of 1.35, 1.36" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("mounted", "own", "before", "since"),
+    [
+        ("v:1", "other", 0, 48),
+        ("v:1", "v:1", 48, 100),
+        ("v", "v:1", 48, 48),
+        ("w:1", "v:1", 48, 100),
+    ],
+)
+def test_images_that_are_mounted_count_since_1_36(mounted, own, before, since, tmp_path, capsys):
+    """500 MiB on the only node, of at most 1000 for the one container."""
+    sizes = (("v:1", 500), ("w:1", 5000))
+    images = [{"names": [name], "sizeBytes": size << 20} for name, size in sizes]
+    mounts = [{"name": "v", "image": {"reference": mounted}}, {"name": "e", "emptyDir": {}}]
+    asked = pod(volumes=mounts)
+    asked["spec"]["containers"][0]["image"] = own
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps({"objects": [node(images=images)], "pods": [asked]}))
+    for version, expected in (("1.35", before), ("1.36", since)):
+        words = ["score", str(path), "--compatibility-version", version, "-o", "json"]
+        assert main(words) == 0
+        found = json.loads(capsys.readouterr().out)["pods"][0]["nodes"]["a"]
+        assert found["scores"]["ImageLocality"] == expected

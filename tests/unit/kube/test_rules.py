@@ -32,6 +32,16 @@ async def test_rules_between_pods_are_read(cluster: KubeCluster, api: FakeApi):
     assert seen["odd"].request("cpu") == 100
 
 
+async def test_images_of_pods_are_read(cluster: KubeCluster, api: FakeApi):
+    mounted = {"name": "v", "image": {"reference": "registry.example:5000/data"}}
+    api.pod("a", volumes=[mounted, {"name": "e", "emptyDir": {}}])["spec"]["containers"][0].update(
+        image="app"
+    )
+    (seen,) = (one for one in (await cluster.list_all("pods")).events if isinstance(one, PodsSeen))
+    assert seen.spec.images == ("app:latest",)
+    assert seen.spec.image_volumes == ("registry.example:5000/data:latest",)
+
+
 async def test_keys_of_labels_are_read_with_the_labels(cluster: KubeCluster, api: FakeApi):
     """Servers before 1.34 leave them to the scheduler."""
     spread = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}

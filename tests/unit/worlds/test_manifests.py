@@ -432,4 +432,9 @@ def test_images_of_pods_count_where_a_node_has_one_of_them(read):
     assert found.nodes[0].images == packed([("app:latest", 5)])
     assert spec_of(found).images == ("app:latest", "app:latest", "tools:1")
     assert spec_of(read(with_images("app:2"), asked)).images == ()
+    asked["spec"]["volumes"] = [{"name": "v", "image": {"reference": "data"}}]
+    found = spec_of(read(with_images("data:latest"), asked))
+    assert (len(found.images), found.image_volumes) == (3, ("data:latest",))
+    found = spec_of(read(with_images("app:2"), asked))
+    assert (found.images, found.image_volumes) == ((), ())
     assert spec_of(read(NODE, asked)).images == ()
