@@ -29,6 +29,7 @@ PARTITION_FETCH_BYTES = 4 << 20
 RETRY_S = 0.25
 # How often it is asked whether a feed that stands still should not.
 STALL_CHECK_S = 3.0
+CANCEL_AGAIN_S = 1.0
 
 Bounds = Callable[[JournalName], Awaitable[tuple[int, int]]]
 
@@ -54,6 +55,7 @@ class KafkaReader:
         self._feeds: dict[TopicPartition, Feed] = {}
         self._consumer: Any = None  # None while a new one is being built
         self._pump_task: asyncio.Task[None] | None = None
+        self._closed = False
         self._building: asyncio.Task[None] | None = None
         self._checked_at = 0.0
         self._seen: dict[TopicPartition, tuple[int, int]] = {}  # (feed's next, journal's end)
@@ -179,7 +181,7 @@ class KafkaReader:
 
     async def _pump(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._closed:
             try:
                 if self._consumer is None:
                     self._building = loop.create_task(self._build())
@@ -289,9 +291,13 @@ class KafkaReader:
 
     async def close(self) -> None:
         """Stop the pump and the consumer."""
-        if self._pump_task is not None:
-            self._pump_task.cancel()
-            await asyncio.gather(self._pump_task, return_exceptions=True)
+        self._closed = True
+        pump = self._pump_task
+        while pump is not None and not pump.done():
+            # Once is not enough: the library may be waiting for several things at a time, and
+            # swallow what reaches it between two of them.
+            pump.cancel()
+            await asyncio.wait({pump}, timeout=CANCEL_AGAIN_S)
         if self._building is not None:
             await asyncio.gather(self._building, return_exceptions=True)
         await self._discard()

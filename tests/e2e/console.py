@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 240
+TIMEOUT_S = 400
 
 OTHER_MACHINES = (
     {"PYTHONHASHSEED": "1"},

@@ -36,7 +36,7 @@ KILL_EVERY_S = 5
 IN_FLIGHT_MIN = 100
 STOPPED_S = 15
 DOUBLED_S = 10
-SETTLE_S = 120
+SETTLE_S = 300
 LATENCY = "cluster.latency_ms=600"
 ZOMBIE = ("-m", "tests.e2e.zombie_serve")
 

@@ -156,3 +156,38 @@ async def test_a_feed_that_is_not_full_goes_on_after_its_rest():
     reader._take_in(PARTITION, records(0))
     await asyncio.sleep(0.02)
     assert said == ["pause", "resume"]
+
+
+class Deaf(Consumer):
+    """A consumer that goes on although it was told to end, the first times."""
+
+    def __init__(self, times: int):
+        super().__init__()
+        self.times = times
+        self.asked = asyncio.Event()
+
+    async def getmany(self, timeout_ms: int):
+        self.asked.set()
+        try:
+            await asyncio.sleep(3_600)
+        except asyncio.CancelledError:
+            if not self.times:
+                raise
+            self.times -= 1
+        return {}
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_it_closes_although_the_library_swallows_a_cancellation(times, monkeypatch):
+    async def stopped(consumer):
+        assert isinstance(consumer, Deaf)
+
+    monkeypatch.setattr("shared.adapters.kafka_bus_reader.stop_consumer", stopped)
+    monkeypatch.setattr("shared.adapters.kafka_bus_reader.CANCEL_AGAIN_S", 0.01)
+    reader, _ = reader_at(0)
+    reader._consumer = Deaf(times)
+    reader._pump_task = asyncio.create_task(reader._pump())
+    await reader._consumer.asked.wait()
+    async with asyncio.timeout(10):
+        await reader.close()
+    assert reader._pump_task.done()
