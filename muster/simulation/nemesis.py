@@ -13,13 +13,14 @@ from muster.checker.journals import decode_events
 from muster.simulation.mesh import SimMesh
 from muster.simulation.network import Way
 from muster.simulation.process import Process
-from muster.simulation.scenario import Crash, Jump, Mutation, Takeover
+from muster.simulation.scenario import SPREADERS, Crash, Jump, Mutation, Takeover
 from muster.simulation.worlds import BALLAST, make_node, make_spec
 from shared.adapters.sim_cluster import SimCluster, SimPod
 from shared.events.observed import PodsSeen
 from shared.events.permit import HoldAsked
 from shared.machine.reset import renamed
 from shared.model.columns import split
+from shared.model.default_spread import Spreader
 from shared.model.ids import PERMIT, placement
 from shared.model.world import Arrival
 
@@ -40,6 +41,7 @@ class Nemesis:
     def __init__(self, mesh: SimMesh, cluster: SimCluster) -> None:
         self.mesh, self.cluster = mesh, cluster
         self.rng = random.Random(f"{mesh.scenario.seed}/nemesis")
+        self.services_rng = random.Random(f"{mesh.scenario.seed}/services")
         self.extra: list[Arrival] = []
         self.healed = False
         self.owed: list[Crash] = list(mesh.scenario.crashes)
@@ -209,6 +211,7 @@ class Nemesis:
             "budget": self._budget,
             "gang-version": self._gang_version,
             "node-remade": self._remake_node,
+            SPREADERS: self._change_service,
             "history-compacted": self._compact,
             "watches-broken": self._break_watches,
         }
@@ -332,6 +335,19 @@ class Nemesis:
         budget = self.rng.choice(list(self.cluster.budgets.values()))
         allowed = self.rng.choice((0, 1, 2))
         self.cluster._set_budget(msgspec.structs.replace(budget, allowed=allowed, disrupted=()))
+        return True
+
+    def _change_service(self) -> bool:
+        """A Service or controller goes, comes back, or selects others."""
+        rng, cluster = self.services_rng, self.cluster
+        every = [one for one in cluster.world.objects if isinstance(one, Spreader)]
+        one = rng.choice(every)
+        if one.uid in cluster.objects and rng.random() < 0.5:
+            cluster.remove_object(one.uid)
+        else:
+            other = rng.choice([like for like in every if type(like) is type(one)])
+            changed = msgspec.structs.replace(one, selector=other.selector)
+            cluster.set_object(changed)
         return True
 
     def _compact(self) -> bool:

@@ -2,12 +2,20 @@
 rules drawn on top.
 """
 
+import dataclasses
 import random
 
 from msgspec.structs import replace
 
+from muster.simulation.scenario import CONFIG, SPREADERS, Mutation, Scenario, make_scenario
 from muster.simulation.worlds import BALLAST, make_world
-from shared.model.cluster_objects import Namespace
+from shared.model.cluster_objects import (
+    ClusterObject,
+    LabelSelector,
+    Namespace,
+    ReplicaSet,
+    Service,
+)
 from shared.model.objects import (
     PodSpec,
     PodTerm,
@@ -21,6 +29,7 @@ HOST, ZONE = "kubernetes.io/hostname", "zone"
 APPS = ("web", "job", "db")
 TIERS = ("front", "back")
 NAMESPACES = ("default", "blue", "green")
+OWNERS = ("ReplicaSet/one", "ReplicaSet/two")
 RULED = 0.3  # of the arrivals
 
 
@@ -33,6 +42,40 @@ def make_ruled_world(seed: int) -> World:
     )
     arrivals = tuple(_somebody(arrival, rng) for arrival in world.arrivals)
     return replace(world, name=f"ruled-{seed}", arrivals=arrivals, objects=objects)
+
+
+def make_spread_scenario(seed: int) -> Scenario:
+    """A ruled world in which Services and ReplicaSets select pods, and come, change and go."""
+    rng = random.Random(f"{seed}/spread")
+    ruled = make_ruled_world(seed)
+    arrivals = tuple(
+        replace(one, pods=replace(one.pods, owner=rng.choice(("", *OWNERS))))
+        for one in ruled.arrivals
+    )
+    objects = (*ruled.objects, *_spreaders(rng))
+    world = replace(ruled, name=f"spread-{seed}", arrivals=arrivals, objects=objects)
+    changes = tuple(Mutation(rng.uniform(1, 20), SPREADERS) for _ in range(rng.randint(6, 12)))
+    made = make_scenario(seed, world, 1)
+    return dataclasses.replace(
+        made,
+        config={**CONFIG, "ingest": {"default_spread": True}},
+        mutations=(*made.mutations, *changes),
+    )
+
+
+def _spreaders(rng: random.Random) -> list[ClusterObject]:
+    """In each namespace a few, of apps or tiers."""
+    found: list[ClusterObject] = []
+    for namespace in NAMESPACES:
+        for number, label in enumerate((("app", "web"), ("app", "db"), ("tier", "front"))):
+            who = {"name": f"s-{number}", "namespace": namespace}
+            found.append(Service(uid=f"s-{namespace}-{number}", **who, selector=(label,)))
+        for owner in OWNERS:
+            name = owner.partition("/")[2]
+            own = LabelSelector((("app", rng.choice(APPS)), ("tier", rng.choice(TIERS))))
+            who = {"name": name, "namespace": namespace}
+            found.append(ReplicaSet(uid=f"r-{namespace}-{name}", **who, selector=own))
+    return found
 
 
 def _somebody(arrival: Arrival, rng: random.Random) -> Arrival:

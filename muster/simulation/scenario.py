@@ -111,6 +111,8 @@ MUTATIONS = (
 )
 
 
+SPREADERS = "services"
+"""For worlds in which Services and controllers select pods."""
 REMADE = "node-remade"
 """Drawn from a stream of its own, at most so many times."""
 REMADE_MAX = 3

@@ -22,12 +22,14 @@ from shared.events.observed import (
     GangsSeen,
     NodesDeletedSeen,
     NodesSeen,
+    ObjectsDeletedSeen,
     ObjectsSeen,
     PodsBoundSeen,
     PodsDeletedSeen,
     PodsSeen,
 )
 from shared.model.answers import Answer
+from shared.model.cluster_objects import ClusterObject
 from shared.model.columns import join, pack, split
 from shared.model.objects import Budget, Gang, Node
 from shared.model.world import Arrival, World
@@ -77,6 +79,7 @@ class SimCluster:
         self.nodes: dict[str, Node] = {}
         self.budgets: dict[str, Budget] = {}
         self.gangs: dict[str, Gang] = {}
+        self.objects = {one.uid: one for one in world.objects}
         self._batches: list[Arrival] = []
         self._random = random.Random(self.config.seed)
         self._created = 0
@@ -225,6 +228,18 @@ class SimCluster:
         if gangs:
             self._publish(GangsSeen(tuple(gangs)))
 
+    def set_object(self, one: ClusterObject) -> None:
+        """Add or change one of the other objects; the world must have some."""
+        self.objects[one.uid] = one
+        self._happens("object", one.uid, detail=one.name)
+        self._publish(ObjectsSeen((one,)))
+
+    def remove_object(self, uid: str) -> None:
+        """It is gone at once."""
+        one = self.objects.pop(uid)
+        self._happens("object-gone", uid, detail=one.name)
+        self._publish(ObjectsDeletedSeen(uid))
+
     def _set_budget(self, budget: Budget) -> None:
         self.budgets[budget.uid] = budget
         self._happens("budget", budget.uid, detail=f"{budget.name} allows {budget.allowed}")
@@ -259,8 +274,8 @@ class SimCluster:
             events.append(BudgetsSeen(tuple(self.budgets.values())))
         elif kind == "gangs" and self.gangs:
             events.append(GangsSeen(tuple(self.gangs.values())))
-        elif kind == OBJECTS and self.world.objects:
-            events.append(ObjectsSeen(self.world.objects))
+        elif kind == OBJECTS and self.objects:
+            events.append(ObjectsSeen(tuple(self.objects.values())))
         elif kind == "pods":
             events.extend(self._columns(self.pods.values()))
         return Watched(self.revision, tuple(events))

@@ -14,6 +14,8 @@ Kind = Literal[
     "bind",
     "late-bind",
     "foreign-bind",
+    "object",
+    "object-gone",
     "touch",
     "evict",
     "delete",

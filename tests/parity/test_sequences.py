@@ -126,6 +126,21 @@ def test_pods_are_spread_by_what_selects_them(seed, batch, oracle, tmp_path, cap
     assert wrong(replace(given, selecting=[]), unspread, oracle), "it does not matter here"
 
 
+RULE = "shared.model.default_spread"
+SPREAD_BUGS = (
+    Bug("services-forgotten", RULE, ("wanted.update(selector)", "pass")),
+    Bug("controller-forgotten", RULE, ("every.update(requirements)", "pass")),
+)
+
+
+@pytest.mark.parametrize("bug", SPREAD_BUGS, ids=lambda bug: bug.name)
+def test_a_change_in_what_selects_pods_is_noticed(bug, oracle, tmp_path, capsys):
+    given = spread_world(5)
+    with planted(bug):
+        made = played(given, tmp_path, limit_s=SHORT_S)
+    assert wrong(given, made, oracle)
+
+
 def _bug(name: str, module: str, old: str, new: str) -> Bug:
     return Bug(name, f"shared.plugins.{module}", (old, new))
 

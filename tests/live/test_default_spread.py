@@ -1,0 +1,73 @@
+"""A Deployment whose pods say nothing about spreading is spread by its Service and ReplicaSet."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from muster.scoring import score_case
+from shared.testing.kube_objects import deployment
+from shared.testing.kube_options import KubeOptions
+from shared.testing.kube_server import KubeServers
+from tests.live.conftest import NewCluster
+from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, until
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+KINDS = {
+    "/api/v1/nodes": ("v1", "Node"),
+    "/api/v1/services": ("v1", "Service"),
+    "/apis/apps/v1/replicasets": ("apps/v1", "ReplicaSet"),
+    PODS: ("v1", "Pod"),
+}
+FIRST = 6
+
+
+def world(servers: KubeServers) -> list[dict[str, Any]]:
+    """Everything that decides, as the API shows it now."""
+    return [
+        {"apiVersion": version, "kind": kind, **one}
+        for path, (version, kind) in KINDS.items()
+        for one in servers.api.items(path)
+    ]
+
+
+def test_a_deployment_is_spread_as_muster_score_says(new_cluster: NewCluster, tmp_path):
+    servers: KubeServers = new_cluster(KubeOptions())
+    api = servers.api
+    create_nodes(api, ["node-a", "node-b", "node-c"])
+    # Without spreading none of six would come here: the others are emptier all the time.
+    api.create(PODS, pod("ballast", cpu="1", nodeName="node-a")).ok()
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
+    ports = [{"port": 80}]
+    api.create(
+        "/api/v1/namespaces/default/services",
+        {**service, "spec": {"selector": {"app": "web"}, "ports": ports}},
+    ).ok()
+    servers.start_controller_manager()
+
+    def placed() -> dict[str, str]:
+        return {name: at for name, at in nodes_of(api).items() if name != "ballast"}
+
+    def until_bound(count: int) -> None:
+        until(
+            f"{count} are bound", lambda: [bool(at) for at in placed().values()] == [True] * count
+        )
+
+    body = deployment("web", FIRST, cpu="100m", memory="32Mi", schedulerName="muster")
+    with muster_run(servers.kubeconfig, tmp_path, "-o", "json") as muster:
+        api.create(DEPLOYMENTS, body).ok()
+        until_bound(FIRST)
+        assert sorted(Counter(placed().values()).values()) == [2, 2, 2]
+        before = world(servers)
+        api.request("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": FIRST + 1}}).ok()
+        until_bound(FIRST + 1)
+        muster.stop()
+    known = {one["metadata"]["name"] for one in before}
+    (name,) = placed().keys() - known
+    asked = {"apiVersion": "v1", "kind": "Pod", **api.get(f"{PODS}/{name}").ok()}
+    del asked["spec"]["nodeName"]
+    (answer,) = score_case({"objects": before, "pods": [asked]})["pods"]
+    assert placed()[name] in answer["best"]
+    (spread,) = {node["scores"]["PodTopologySpread"] for node in answer["nodes"].values()}
+    assert spread, "six pods of the Deployment are counted, two on each node"
