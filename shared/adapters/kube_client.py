@@ -97,6 +97,8 @@ class KubeClient:
             wire.close()
         if session is not None:
             await session.close()
+        # What was cut off is closed at the loop's next turn.
+        await asyncio.sleep(0)
 
     async def open(self) -> None:
         """Read the credentials and make the session. Raises KubeconfigError."""
@@ -220,9 +222,12 @@ class KubeClient:
             async with session.get(
                 self._url(path), headers=headers, timeout=timeout, **self._more()
             ) as answer:
-                if answer.status == UNAUTHORIZED:
-                    await self._renewed(version)
-                yield answer
+                try:
+                    if answer.status == UNAUTHORIZED:
+                        await self._renewed(version)
+                    yield answer
+                finally:
+                    _cut_off(answer)
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):
                 raise TimeoutError(f"nothing came for {silent_s:.0f} s") from error
@@ -254,6 +259,15 @@ class KubeClient:
         if self.credentials.server_name:
             more["server_hostname"] = self.credentials.server_name
         return more
+
+
+def _cut_off(answer: aiohttp.ClientResponse) -> None:
+    """End the connection of an answer that was not read to its end: a polite end of TLS waits for a
+    server that has more to say, and the client may be closed, or its loop, before that is over.
+    """
+    connection = answer.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
 
 
 def _context(tls: ssl.SSLContext | bool) -> ssl.SSLContext | None:
