@@ -14,6 +14,8 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -33,6 +35,7 @@ from shared.replay.read_once import KEPT_BYTES_MAX, ReadOnceBus
 from shared.replay.replay import ReplayReport, replay
 
 PROCESSES_MAX = 8
+LOOK_S = 1.0
 TICKET = Struct("=q")  # the number of a part
 DEAREST = "placement"  # its journals are begun first, so that none is left alone at the end
 
@@ -147,7 +150,9 @@ def _in_processes(work: _Work) -> Numbered:
     found: Numbered = []
     with (
         TemporaryFile() as tickets,
-        ProcessPoolExecutor(work.processes, context, _begin, (work, tickets.fileno())) as pool,
+        ProcessPoolExecutor(
+            work.processes, context, _begin, (work, tickets.fileno(), os.getpid())
+        ) as pool,
     ):
         tickets.write(b"".join(map(TICKET.pack, range(len(work.parts)))))
         tickets.seek(0)
@@ -165,12 +170,20 @@ def _in_processes(work: _Work) -> Numbered:
 _mine: tuple[_Work, int] | None = None
 
 
-def _begin(work: _Work, tickets: int) -> None:
+def _begin(work: _Work, tickets: int, parent: int) -> None:
     """A child's first lines."""
     global _mine
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent says that it was interrupted
     gc.freeze()
     _mine = work, tickets
+
+
+def _end_with(parent: int) -> None:
+    """A child whose parent was killed would wait for ever: it holds the pipe of its work, too."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    os._exit(1)
 
 
 def _share() -> Numbered:

@@ -15,8 +15,9 @@ from tests.live.world import PODS, muster_run, nodes_of, pod, result_of, until
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 NODES, CORES = 10, 8
 # Half of them ours; nodes of so few pods that both often want the same last place.
-CROWD, CROWD_PER_S, PER_NODE, SPARE = 1_000, 200, 4, 1.15
-CROWDS, STALE_P99_S = 3, 0.5
+CROWD, PER_NODE, SPARE = 1_000, 4, 1.15
+CROWDS_PER_S = (200, 100, 50)
+STALE_P99_S = 0.5
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +62,18 @@ def test_a_crowd_of_both_over_fills_nothing_that_was_known(
 ):
     """All at once would be one batch; at a rate both decide on the other's newest binds.
 
-    No crowd may go wrong. How soon each hears of the other is also the machine's doing: one of
-    three crowds must keep the limit.
+    No crowd may go wrong. How soon each hears of the other is also the machine's doing: where it
+    cannot keep up with the rate, it must at a half or a quarter of it.
     """
     api = servers.api
     api.create(PODS, pod("first", cpu="1m")).ok()
     with muster_run(servers.kubeconfig, tmp_path) as muster:
         until("we are there", lambda: bool(nodes_of(api)["first"]))
-        for attempt in range(CROWDS):
+        for per_s in CROWDS_PER_S:
             case.begin()
-            crowd(servers, f"crowd-{attempt}")
+            crowd(servers, f"crowd-{per_s}", per_s)
             verdict = case.check(tmp_path / "run")
+            print(f"{per_s} pods/s: ", end="")
             tell(verdict)
             assert verdict.bound == CROWD / 2
             # The very last may not have been consumed yet.
@@ -84,7 +86,7 @@ def test_a_crowd_of_both_over_fills_nothing_that_was_known(
         muster.stop()
 
 
-def crowd(servers: KubeServers, name: str) -> None:
+def crowd(servers: KubeServers, name: str, per_s: int) -> None:
     """Pods for both schedulers in turn at a steady rate, on nodes of their own, until all run."""
     api = servers.api
     for number in range(int(CROWD / PER_NODE * SPARE)):
@@ -92,7 +94,7 @@ def crowd(servers: KubeServers, name: str) -> None:
         api.create("/api/v1/nodes", body).ok()
     began_s = time.monotonic()
     for number in range(CROWD):
-        time.sleep(max(0.0, began_s + number / CROWD_PER_S - time.monotonic()))
+        time.sleep(max(0.0, began_s + number / per_s - time.monotonic()))
         scheduler = "default-scheduler" if number % 2 else "muster"
         wanted = {"nodeSelector": {"for": name}}
         api.create(PODS, pod(f"{name}-{number}", cpu="1", scheduler=scheduler, **wanted)).ok()

@@ -3,9 +3,12 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +23,21 @@ from shared.replay.side_by_side import Part, ReplayLost, Source, pieces, process
 from tests.replay.recorded import JOURNALS, recorded
 
 SEED = 3
+
+PROGRAM = """
+import asyncio, os
+from contextlib import asynccontextmanager
+from shared.replay.side_by_side import Part, Source, _in_processes, _Work
+
+@asynccontextmanager
+async def opened():
+    print(os.getpid(), flush=True)
+    await asyncio.sleep(600)
+    yield None, None
+
+parts = [Part("ingest/0"), Part("queueing/0")]
+_in_processes(_Work(Source(opened, None), parts, 2))
+"""
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("replay")]
 
@@ -174,3 +192,24 @@ def test_a_process_that_is_killed_while_it_takes_a_part_stops_nobody(run, monkey
 def test_there_are_not_more_processes_than_parts_or_cores(run):
     assert processes_for(parts_of(run)[:1]) == 1
     assert 1 <= processes_for(parts_of(run)) <= (os.cpu_count() or 1)
+
+
+def test_processes_end_when_the_one_that_started_them_is_killed():
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True
+    ) as one:
+        assert one.stdout is not None
+        children = [int(one.stdout.readline()) for _ in range(2)]
+        one.kill()
+        one.wait()
+        # The pipe ends with the last of those that hold it.
+        assert one.stdout.read() == ""
+    assert not any(is_running(child) for child in children)
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that is not only waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
