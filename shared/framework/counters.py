@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from shared.framework.counted import add
 from shared.framework.layout import I32, I64
 from shared.framework.selectors import (
     Matcher,
@@ -20,7 +21,7 @@ from shared.framework.selectors import (
     matcher_of,
     places_of,
 )
-from shared.framework.volume_uses import Use, Uses, VolumeUses, add, place_of
+from shared.framework.volume_uses import Use, Uses, VolumeUses, place_of
 from shared.model.objects import PodSpec, Selector
 from shared.model.volumes import ClaimUse
 

@@ -1,7 +1,8 @@
 """Host ports in use on the nodes of one table; which pod holds them is the owner's business."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
+from shared.framework.counted import add
 from shared.model.objects import HostPort
 
 ANY_IP = "0.0.0.0"
@@ -16,18 +17,10 @@ def clashes(wanted: HostPort, used: Mapping[HostPort, int]) -> bool:
     return False
 
 
-def add(used: dict[HostPort, int], ports: Iterable[HostPort], sign: int) -> None:
-    """Count ports in (+1) or out (-1); facts may give a port twice, so they are counted."""
-    for port in ports:
-        count = used.get(port, 0) + sign
-        if count:
-            used[port] = count
-        else:
-            del used[port]
-
-
 class PortLedger:
-    """Ports by node id, and for each port number the nodes that use it on some ip."""
+    """Ports by node id, counted, as facts may give one twice; and for each port number the nodes
+    that use it on some ip.
+    """
 
     def __init__(self) -> None:
         self._of_node: dict[int, dict[HostPort, int]] = {}

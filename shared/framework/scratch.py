@@ -6,6 +6,7 @@ microsecond, against twenty for numpy on a single row.
 
 from typing import TYPE_CHECKING
 
+from shared.framework.counted import add
 from shared.framework.devices import devices_of, largest_and_empty, pick_devices
 from shared.framework.layout import (
     AMOUNT_MAX,
@@ -16,7 +17,7 @@ from shared.framework.layout import (
     USED,
     Held,
 )
-from shared.framework.ports import add, clashes
+from shared.framework.ports import clashes
 from shared.framework.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED
 from shared.model.objects import HostPort
 

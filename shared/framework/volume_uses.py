@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from shared.framework.counted import add
 from shared.framework.layout import I64
 from shared.framework.storage import Attached, Storage
 from shared.model.objects import Node
@@ -26,16 +27,6 @@ def place_of(use: Use) -> Place:
     if isinstance(volume, ClaimUse):
         return "claim", namespace, volume.name
     return volume.kind, volume.pool, volume.name
-
-
-def add(uses: Uses, more: Iterable[Use], sign: int) -> None:
-    """Count uses in (+1) or out (-1)."""
-    for use in more:
-        count = uses.get(use, 0) + sign
-        if count:
-            uses[use] = count
-        else:
-            del uses[use]
 
 
 class AttachedColumns:

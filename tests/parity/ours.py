@@ -1,5 +1,6 @@
 """Muster's answer to a case, and whether it is kube-scheduler's."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -36,3 +37,10 @@ def smallest(case: Answer, ask: Ask, tries_max: int) -> Answer:
         return case
     about = kind(differences(our_answer(case), ask(case))[0])
     return shrunk(case, lambda one: differs(one, ask, about), tries_max)
+
+
+def told(seed: int, case: Answer, ask: Ask, tries_max: int) -> str:
+    """The differences of a case, with the smallest one found that has them."""
+    small = smallest(case, ask, tries_max)
+    found = differences(our_answer(small), ask(small)) or differences(our_answer(case), ask(case))
+    return f"seed {seed}:\n" + "\n".join(found[:20]) + f"\n{json.dumps(small)}"

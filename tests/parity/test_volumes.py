@@ -1,6 +1,5 @@
 """Volumes: every answer is kube-scheduler's, every message is reached, every change is noticed."""
 
-import json
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from muster.scoring import score_case
 from tests.parity.builders import node, pod
 from tests.parity.compare import differences
 from tests.parity.oracle import Oracle
-from tests.parity.ours import our_answer, smallest
+from tests.parity.ours import our_answer, told
 from tests.parity.planted import planted
 from tests.parity.planted_volumes import BUGS, KEPT_OR_ANY, LARGEST_FIRST
 from tests.parity.preempting import differences as preempting_differences
@@ -22,13 +21,6 @@ SHRINK_TRIES = 600
 EACH_MESSAGE_MIN, CANDIDATES_MIN = 5, 20
 
 
-def told(seed: int, oracle: Oracle) -> str:
-    """The differences of a case, and the smallest one found that has some."""
-    small = smallest(case(seed), oracle.ask, SHRINK_TRIES)
-    found = differences(our_answer(small), oracle.ask(small))
-    return f"seed {seed}:\n" + "\n".join(found[:20]) + f"\n{json.dumps(small)}"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_case_differs(part: int, oracle: Oracle):
@@ -36,7 +28,7 @@ def test_no_case_differs(part: int, oracle: Oracle):
     theirs = oracle.ask_all(case(seed) for seed in seeds)
     for seed, answer in zip(seeds, theirs, strict=True):
         if differences(our_answer(case(seed)), answer):
-            pytest.fail(told(seed, oracle), pytrace=False)
+            pytest.fail(told(seed, case(seed), oracle.ask, SHRINK_TRIES), pytrace=False)
 
 
 def test_every_message_is_reached():
