@@ -1,8 +1,10 @@
 """A small cluster and the whole mesh, in virtual time: things happen, and what became of pods."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
+
+from msgspec import to_builtins
 
 from muster.mesh import Mesh, all_journals
 from muster.simulation.process import inline
@@ -21,6 +23,7 @@ from shared.machine.runtime import Host
 from shared.model.columns import join, split, unpack
 from shared.model.ids import INGEST, placement
 from shared.model.objects import CPU, MEMORY, PODS, Gang, Node, PodSpec
+from shared.model.profile import Profile
 from shared.model.world import Arrival, World
 from shared.ports.bus import JournalName
 
@@ -106,6 +109,7 @@ def play(
     placements: int = 1,
     batch: bool = True,
     grace_ms: int = 0,
+    profiles: Sequence[Profile] = (),
 ) -> None:
     """Tell the story to the mesh; nothing random, and an hour passes at once."""
 
@@ -119,7 +123,7 @@ def play(
             store=MemorySnapshots(),
             cluster=cluster,
             placements=placements,
-            config={"placement": {"batch": batch}},
+            config={"placement": {"batch": batch, "profiles": to_builtins(profiles)}},
             host=Host(SimClock(loop), "scene", lambda: str(next(numbers)), inline),
         )
         serving = asyncio.create_task(mesh.serve(all_journals(placements)))

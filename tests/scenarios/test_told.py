@@ -3,6 +3,8 @@
 import pytest
 
 from shared.model.objects import NO_SCHEDULE, HostPort, Taint
+from shared.model.profile import DEFAULT_FILTERS, Profile
+from shared.testing.custom_plugins import ByZone, known
 from tests.scenarios.scene import Scene, node, play
 
 MESHES = [
@@ -145,3 +147,26 @@ def test_a_pod_with_a_nominated_node_keeps_its_place(mesh):
         assert scene.running(*(f"quick-{number}" for number in range(20))) == 0
 
     play(story, node("only", 2_000), grace_ms=60_000, **mesh)
+
+
+@on_one_shard
+def test_a_plugin_of_a_user_needs_no_hint(mesh):
+    """What changes on a node wakes the pods that the plugin lets in now, and no others."""
+
+    async def story(scene: Scene):
+        scene.pods("small", cpu_milli=1)
+        scene.pods("large", cpu_milli=9_000)
+        await scene.settle()
+        before = await scene.refusals()
+        assert sorted(before) == ["large", "small"]
+        scene.cluster.set_node(node("only", 2_000, labels={"zone": "x", "disk": "ssd"}))
+        await scene.settle()
+        assert await scene.refusals() == before, "the plugin says no as before"
+        scene.cluster.set_node(node("only", 2_000, labels={"zone": "y"}))
+        await scene.settle()
+        assert scene.where("small", "large") == ["only", ""]
+        assert await scene.refusals() == before
+
+    with known(ByZone) as custom:
+        profile = Profile(filters=(*DEFAULT_FILTERS, "ByZone"), custom=custom)
+        play(story, node("only", 2_000, labels={"zone": "x"}), profiles=[profile], **mesh)
