@@ -4,12 +4,18 @@ import asyncio
 
 import msgspec
 
-from shared.adapters.kube_client import ApiError, KubeClient
+from shared.adapters.kube_client import ApiError, KubeClient, Response
 from shared.adapters.kube_discovery import WORKLOADS
 from shared.adapters.kube_kinds import OTHER_KINDS
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 UNAUTHORIZED = 401
+TOO_MANY = 429
+SERVER_ERROR = 500
+AT_ONCE = 4
+"""Reviews asked side by side: they are writes to the server, which lets few in at a time."""
+TRIES = 30
+BUSY_S = 1.0
 
 GROUPS = "groups"
 """Stands for the resource that the server has pod groups in."""
@@ -37,12 +43,15 @@ class _Review(msgspec.Struct):
 
 
 async def missing_permissions(client: KubeClient, groups_as: str = WORKLOADS) -> list[str]:
-    """In words, such as `create pods/binding`. Raises ApiError, ConnectionError, TimeoutError."""
+    """In words, such as `create pods/binding`; a busy server is asked again. Raises ApiError,
+    ConnectionError, TimeoutError.
+    """
     asked = [
         (verb, group, groups_as if resource == GROUPS else resource, sub)
         for verb, group, resource, sub in NEEDED
     ]
-    allowed = await asyncio.gather(*(_is_allowed(client, *needed) for needed in asked))
+    room = asyncio.Semaphore(AT_ONCE)
+    allowed = await asyncio.gather(*(_is_allowed(client, room, *needed) for needed in asked))
     return [
         f"{verb} {resource}{'/' + sub if sub else ''}{'.' + group if group else ''}"
         for (verb, group, resource, sub), is_allowed in zip(asked, allowed, strict=True)
@@ -51,7 +60,12 @@ async def missing_permissions(client: KubeClient, groups_as: str = WORKLOADS) ->
 
 
 async def _is_allowed(
-    client: KubeClient, verb: str, group: str, resource: str, subresource: str
+    client: KubeClient,
+    room: asyncio.Semaphore,
+    verb: str,
+    group: str,
+    resource: str,
+    subresource: str,
 ) -> bool:
     attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
     attributes["name"] = NAMES.get((verb, resource), "")
@@ -60,9 +74,20 @@ async def _is_allowed(
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    response = await client.request("POST", REVIEWS, msgspec.json.encode(review))
-    if response.status == UNAUTHORIZED:
+    async with room:
+        response = await _answered(client, msgspec.json.encode(review))
+    if response.ok:
+        return msgspec.json.decode(response.body, type=_Review).status.allowed
+    if response.status in (UNAUTHORIZED, TOO_MANY) or response.status >= SERVER_ERROR:
         raise ApiError(response.status, response.message())
-    if not response.ok:
-        return True  # Whoever may not ask finds out by trying.
-    return msgspec.json.decode(response.body, type=_Review).status.allowed
+    return True  # Whoever may not ask finds out by trying.
+
+
+async def _answered(client: KubeClient, review: bytes) -> Response:
+    """The last answer, where the server stays too busy or broken for all tries."""
+    for _ in range(TRIES - 1):
+        response = await client.request("POST", REVIEWS, review)
+        if response.status != TOO_MANY and response.status < SERVER_ERROR:
+            return response
+        await asyncio.sleep(response.retry_after_s or BUSY_S)
+    return await client.request("POST", REVIEWS, review)

@@ -131,7 +131,7 @@ def test_what_is_not_allowed_is_named(servers: KubeServers, kubeconfig: Path, tm
     servers.kubectl("patch", "clusterrole", "muster", "-p", json.dumps({"rules": less}))
     try:
         with run(kubeconfig, tmp_path) as muster:
-            muster.process.wait(timeout=60)
+            until("it ends", lambda: muster.process.poll() is not None, limit_s=120)
             assert muster.process.returncode == 1
             assert "does not allow us to create pods/binding" in muster.said()
     finally:
