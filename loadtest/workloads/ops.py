@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shared.events.observed import PodsSeen
-from shared.model.cluster_objects import Service
+from shared.model.cluster_objects import Namespace, Service
 from shared.model.columns import join
-from shared.model.objects import CPU, MEMORY, PODS, Node, PodSpec
+from shared.model.objects import CPU, MEMORY, PODS, Node, PodSpec, Taint
 
 MIB, GIB = 1 << 20, 1 << 30
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -21,6 +21,7 @@ class CreateNodes:
     zones: tuple[str, ...] = ()
     amounts: tuple[tuple[str, int], ...] = ()
     name: str = "node"
+    taints: tuple[Taint, ...] = ()
 
     def nodes(self) -> list[Node]:
         """The nodes, each with its name as host name."""
@@ -31,6 +32,7 @@ class CreateNodes:
                 name=name,
                 allocatable=tuple(sorted(amounts.items())),
                 labels=self._labels(name, row),
+                taints=self.taints,
             )
             for row in range(self.count)
             if (name := self.name if self.count == 1 else f"{self.name}-{row:05d}")
@@ -88,6 +90,25 @@ class CreateService:
 
 
 @dataclass(frozen=True)
+class CreateNamespaces:
+    """Namespaces with these labels, PREFIX-0 and on; they are there from the start."""
+
+    prefix: str
+    count: int
+    labels: tuple[tuple[str, str], ...]
+
+    def names(self) -> list[str]:
+        """Their names."""
+        return [f"{self.prefix}-{number}" for number in range(self.count)]
+
+    def namespaces(self) -> list[Namespace]:
+        """The objects."""
+        return [
+            Namespace(uid=f"uid-{name}", name=name, labels=self.labels) for name in self.names()
+        ]
+
+
+@dataclass(frozen=True)
 class Barrier:
     """Wait until every pod so far that is meant to be bound is."""
 
@@ -102,7 +123,7 @@ class Churn:
     interval_s: float = 1.0
 
 
-Op = CreateNodes | CreatePods | CreateService | Barrier | Churn
+Op = CreateNodes | CreatePods | CreateService | CreateNamespaces | Barrier | Churn
 
 
 @dataclass(frozen=True)

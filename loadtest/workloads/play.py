@@ -6,12 +6,22 @@ both read from the journals. A run in which a measured pod stays unbound is void
 
 import asyncio
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from loadtest.journals import told
 from loadtest.one_process import nodes_known
-from loadtest.workloads.ops import Barrier, Churn, CreateNodes, CreatePods, CreateService, Workload
+from loadtest.workloads.ops import (
+    Barrier,
+    Churn,
+    CreateNamespaces,
+    CreateNodes,
+    CreatePods,
+    CreateService,
+    Op,
+    Workload,
+)
 from muster.mesh import Mesh, all_journals
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_config import SimConfig
@@ -19,6 +29,7 @@ from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.events.observed import PodsSeen
 from shared.machine.snapshots import SnapshotPolicy
+from shared.model.cluster_objects import Namespace, Service
 from shared.model.columns import split
 from shared.model.objects import Node
 from shared.model.world import Arrival, World
@@ -39,6 +50,13 @@ class Played:
     def pods_per_s(self) -> float:
         """0 when the figure is void."""
         return 0.0 if self.bound < self.pods else self.pods / max(self.span_s, 0.001)
+
+
+def objects_of(ops: Sequence[Op]) -> tuple[Service | Namespace, ...]:
+    """What is neither node nor pod; it is there from the start."""
+    services = [op.service() for op in ops if isinstance(op, CreateService)]
+    spaces = [one for op in ops if isinstance(op, CreateNamespaces) for one in op.namespaces()]
+    return (*services, *spaces)
 
 
 class _Player:
@@ -106,8 +124,7 @@ async def play(workload: Workload, folder: Path) -> Played:
     """Play it on fresh journals in `folder`."""
     ops = workload.ops()
     nodes: list[Node] = [node for op in ops if isinstance(op, CreateNodes) for node in op.nodes()]
-    services = tuple(op.service() for op in ops if isinstance(op, CreateService))
-    world = World(name="workload", nodes=tuple(nodes), arrivals=(), objects=services)
+    world = World(name="workload", nodes=tuple(nodes), arrivals=(), objects=objects_of(ops))
     log = SqliteLog(str(folder / "journals.db"), exclusive=True)
     cluster = SimCluster(world, SimConfig(seed=1, speed=0))
     mesh = Mesh(

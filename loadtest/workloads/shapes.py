@@ -1,9 +1,9 @@
 """scheduler_perf's workloads by name, with its numbers of nodes and pods and its floors.
 
-Left out: volumes, secrets (volumes of the node decide nothing), claims, and what needs namespaces
-with labels.
+Left out: volumes that decide where a pod goes, claims, and deleting pods with finalizers.
 """
 
+from loadtest.workloads.namespaced import NAMESPACED
 from loadtest.workloads.ops import (
     HOSTNAME,
     MIB,
@@ -16,6 +16,7 @@ from loadtest.workloads.ops import (
     Op,
     Workload,
 )
+from loadtest.workloads.parts import BAR, BOTH, NODES, PLAIN, ZONES, color, labels, spec_of
 from shared.model.objects import (
     CPU,
     MEMORY,
@@ -25,36 +26,10 @@ from shared.model.objects import (
     PreferredPodTerm,
     PreferredTerm,
     Requirement,
-    Selector,
     SelectorTerm,
     SpreadConstraint,
+    Taint,
 )
-
-NODES = 5_000
-ZONES = ("moon-1", "moon-2", "moon-3")
-BOTH = ("sched-0", "sched-1")
-BAR = "foo.com/bar"
-
-
-def _spec(cpu_milli: int = 100, **rules: object) -> PodSpec:
-    memory_bytes = 500 * MIB
-    return PodSpec(
-        requests=((CPU, cpu_milli), (MEMORY, memory_bytes)),
-        nonzero_cpu_milli=cpu_milli,
-        nonzero_memory_bytes=memory_bytes,
-        **rules,  # type: ignore[arg-type]
-    )
-
-
-PLAIN = _spec()
-
-
-def _color(value: str) -> Selector:
-    return (Requirement("color", "In", (value,)),)
-
-
-def _labels(value: str) -> tuple[tuple[str, str], ...]:
-    return (("color", value),)
 
 
 def _plain(init: int, measured: int) -> list[Op]:
@@ -67,26 +42,26 @@ def _plain(init: int, measured: int) -> list[Op]:
     ]
 
 
-def _alike(spec: PodSpec, color: str, init: int, measured: int, nodes: CreateNodes) -> list[Op]:
+def _alike(spec: PodSpec, name: str, init: int, measured: int, nodes: CreateNodes) -> list[Op]:
     """Init and measured pods of one shape, in two namespaces."""
     return [
         nodes,
-        CreatePods(init, spec, _labels(color), BOTH[0]),
+        CreatePods(init, spec, labels(name), BOTH[0]),
         Barrier(),
-        CreatePods(measured, spec, _labels(color), BOTH[1], measured=True),
+        CreatePods(measured, spec, labels(name), BOTH[1], measured=True),
         Barrier(),
     ]
 
 
 def _after_plain(
-    spec: PodSpec, color: str, init: int, measured: int, nodes: CreateNodes
+    spec: PodSpec, name: str, init: int, measured: int, nodes: CreateNodes
 ) -> list[Op]:
     """Measured pods of a shape after plain ones."""
     return [
         nodes,
         CreatePods(init, PLAIN),
         Barrier(),
-        CreatePods(measured, spec, _labels(color), BOTH[1], measured=True),
+        CreatePods(measured, spec, labels(name), BOTH[1], measured=True),
         Barrier(),
     ]
 
@@ -97,60 +72,60 @@ def _daemonset() -> list[Op]:
     return [
         CreateNodes(1, amounts=large, name="scheduler-perf-node"),
         CreateNodes(15_000),
-        CreatePods(30_000, _spec(1, affinity_required=(one,)), measured=True),
+        CreatePods(30_000, spec_of(1, affinity_required=(one,)), measured=True),
         Barrier(),
     ]
 
 
 def _node_affinity() -> list[Op]:
     term = SelectorTerm((Requirement(ZONE, "In", ("zone1", "zone2")),))
-    spec = _spec(affinity_required=(term,))
+    spec = spec_of(affinity_required=(term,))
     return _after_plain(spec, "none", 5_000, 10_000, CreateNodes(NODES, ("zone1",)))
 
 
 def _preferred_node_affinity() -> list[Op]:
     term = SelectorTerm((Requirement(ZONE, "In", ("moon-1",)),))
-    spec = _spec(affinity_preferred=(PreferredTerm(10, term),))
+    spec = spec_of(affinity_preferred=(PreferredTerm(10, term),))
     return _after_plain(spec, "none", 5_000, 10_000, CreateNodes(NODES, ZONES))
 
 
 def _anti_affinity() -> list[Op]:
-    term = PodTerm(HOSTNAME, _color("green"), BOTH)
-    return _alike(_spec(pod_anti_affinity=(term,)), "green", 1_000, 2_000, CreateNodes(NODES))
+    term = PodTerm(HOSTNAME, color("green"), BOTH)
+    return _alike(spec_of(pod_anti_affinity=(term,)), "green", 1_000, 2_000, CreateNodes(NODES))
 
 
 def _matching_anti_affinity() -> list[Op]:
-    term = PodTerm(HOSTNAME, _color("green"), BOTH)
+    term = PodTerm(HOSTNAME, color("green"), BOTH)
     return [
         CreateNodes(NODES),
-        CreatePods(1_000, _spec(pod_anti_affinity=(term,)), _labels("green"), BOTH[0]),
+        CreatePods(1_000, spec_of(pod_anti_affinity=(term,)), labels("green"), BOTH[0]),
         Barrier(),
-        CreatePods(5_000, PLAIN, _labels("green"), BOTH[1], measured=True),
+        CreatePods(5_000, PLAIN, labels("green"), BOTH[1], measured=True),
         Barrier(),
     ]
 
 
 def _affinity() -> list[Op]:
-    term = PodTerm(ZONE, _color("blue"), BOTH)
+    term = PodTerm(ZONE, color("blue"), BOTH)
     nodes = CreateNodes(NODES, ("zone1",))
-    return _alike(_spec(pod_affinity=(term,)), "blue", 5_000, 5_000, nodes)
+    return _alike(spec_of(pod_affinity=(term,)), "blue", 5_000, 5_000, nodes)
 
 
-def _preferred(weight: int, color: str) -> list[Op]:
-    term = PodTerm(HOSTNAME, _color(color), BOTH)
-    spec = _spec(pods_preferred=(PreferredPodTerm(weight, term),))
-    return _alike(spec, color, 5_000, 5_000, CreateNodes(NODES))
+def _preferred(weight: int, name: str) -> list[Op]:
+    term = PodTerm(HOSTNAME, color(name), BOTH)
+    spec = spec_of(pods_preferred=(PreferredPodTerm(weight, term),))
+    return _alike(spec, name, 5_000, 5_000, CreateNodes(NODES))
 
 
 def _spread(hard: bool) -> list[Op]:
-    rule = SpreadConstraint(ZONE, 5, hard, _color("blue"))
-    return _after_plain(_spec(spread=(rule,)), "blue", 5_000, 5_000, CreateNodes(NODES, ZONES))
+    rule = SpreadConstraint(ZONE, 5, hard, color("blue"))
+    return _after_plain(spec_of(spread=(rule,)), "blue", 5_000, 5_000, CreateNodes(NODES, ZONES))
 
 
 def _default_spread(init: int, measured: int) -> list[Op]:
     """A Service selects the measured pods, which say nothing about spreading themselves."""
     return [
-        CreateService(_labels("blue"), BOTH[1]),
+        CreateService(labels("blue"), BOTH[1]),
         *_after_plain(PLAIN, "blue", init, measured, CreateNodes(NODES, ZONES)),
     ]
 
@@ -158,7 +133,7 @@ def _default_spread(init: int, measured: int) -> list[Op]:
 def _unschedulable(stuck: int) -> list[Op]:
     return [
         CreateNodes(NODES),
-        CreatePods(stuck, _spec(9_000), stays=True),
+        CreatePods(stuck, spec_of(9_000), stays=True),
         CreatePods(10_000, PLAIN, measured=True),
         Barrier(),
     ]
@@ -167,7 +142,7 @@ def _unschedulable(stuck: int) -> list[Op]:
 def _mixed_churn() -> list[Op]:
     return [
         CreateNodes(NODES),
-        Churn(_spec(9_000, priority=10)),
+        Churn(spec_of(9_000, priority=10)),
         CreatePods(10_000, PLAIN, measured=True),
         Barrier(),
     ]
@@ -178,7 +153,7 @@ def _gated() -> list[Op]:
     return [
         CreateNodes(1, amounts=room),
         CreatePods(10_000, PLAIN, gated=True, stays=True),
-        CreatePods(20_000, _spec(1), measured=True),
+        CreatePods(20_000, spec_of(1), measured=True),
         Barrier(),
     ]
 
@@ -186,9 +161,45 @@ def _gated() -> list[Op]:
 def _preemption(nodes: int, init: int, measured: int) -> list[Op]:
     return [
         CreateNodes(nodes),
-        CreatePods(init, _spec(900)),
+        CreatePods(init, spec_of(900)),
         Barrier(),
-        CreatePods(measured, _spec(3_000, priority=1_000), measured=True),
+        CreatePods(measured, spec_of(3_000, priority=1_000), measured=True),
+        Barrier(),
+    ]
+
+
+def _mixed() -> list[Op]:
+    """2,000 pods of each kind first: plain, and with each affinity in turn, of its own colour."""
+
+    def term(name: str) -> PodTerm:
+        return PodTerm(HOSTNAME if name != "blue" else ZONE, color(name), BOTH)
+
+    kinds: dict[str, dict[str, object]] = {
+        "plain": {},
+        "blue": {"pod_affinity": (term("blue"),)},
+        "green": {"pod_anti_affinity": (term("green"),)},
+        "red": {"pods_preferred": (PreferredPodTerm(1, term("red")),)},
+        "yellow": {"pods_preferred": (PreferredPodTerm(-1, term("yellow")),)},
+    }
+    return [
+        CreateNodes(NODES, ("zone1",)),
+        *(
+            CreatePods(2_000, spec_of(100, **rule), labels(name), BOTH[0])
+            for name, rule in kinds.items()
+        ),
+        Barrier(),
+        CreatePods(5_000, PLAIN, namespace=BOTH[0], measured=True),
+        Barrier(),
+    ]
+
+
+def _inclusion() -> list[Op]:
+    """Spread over host names, nodes with taints not counted."""
+    rule = SpreadConstraint(HOSTNAME, 1, True, color("blue"), honor_taints=True)
+    return [
+        CreateNodes(4_000),
+        CreateNodes(1_000, taints=(Taint("foo", "", "NoSchedule"),), name="tainted"),
+        CreatePods(4_000, spec_of(spread=(rule,)), labels("blue"), measured=True),
         Barrier(),
     ]
 
@@ -224,5 +235,10 @@ WORKLOADS: dict[str, Workload] = {
     "gated": Workload(_gated, 910),
     "preemption": Workload(lambda: _preemption(1_000, 4_000, 1_000), 0),
     "preemption-5k": Workload(lambda: _preemption(5_000, 20_000, 5_000), 570),
+    "mixed": Workload(_mixed, 540),
+    "node-inclusion-policy": Workload(_inclusion, 270),
+    # Secrets are mounted by the node: they decide nothing.
+    "secrets": Workload(lambda: _plain(1_000, 10_000), 790),
+    **NAMESPACED,
     "extended-resource": Workload(_extended, 180),
 }

@@ -6,8 +6,9 @@ import pytest
 
 from loadtest.workloads import play as playing
 from loadtest.workloads.ops import Barrier, Churn, CreateNodes, CreatePods, Workload
+from loadtest.workloads.parts import PLAIN
 from loadtest.workloads.play import play
-from loadtest.workloads.shapes import PLAIN, WORKLOADS
+from loadtest.workloads.shapes import WORKLOADS
 from shared.model.objects import CPU, PodSpec
 
 LARGE = PodSpec(requests=((CPU, 9_000),))
