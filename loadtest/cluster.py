@@ -17,6 +17,7 @@ from rich.table import Table
 from loadtest.cluster_contestants import BARE, CONTESTANTS
 from loadtest.cluster_lists import lists
 from loadtest.cluster_measure import Figures, Sizes
+from loadtest.cluster_shapes import SHAPES, shapes
 from loadtest.cluster_throughput import SHARE, backlog, creating
 from loadtest.cluster_times import latency, startup
 from shared.testing.kube_server import INSTALL_COMMAND, missing_parts
@@ -28,12 +29,14 @@ CASES: dict[str, Callable[[Sizes], Figures]] = {
     "startup": startup,
     "latency": latency,
     "lists": lists,
+    "shapes": shapes,
 }
 TARGETS: dict[tuple[str, str], tuple[str, float]] = {
     ("backlog", SHARE): (">=", 1.0),
     ("creating", SHARE): (">=", 1.0),
     ("startup", "first bind after"): ("<=", 10.0),
     ("latency", "p99"): ("<=", 100.0),
+    **{("shapes", one.share): (">=", 1.0) for one in SHAPES},
 }
 """By case and figure of Muster's."""
 
@@ -49,6 +52,9 @@ def bench(
     bound: Annotated[int, typer.Option(min=0, help="Pods bound before a start-up.")] = 50_000,
     seconds: Annotated[float, typer.Option(min=1, help="How long 200 pods/s come.")] = 30,
     only: Annotated[list[str] | None, typer.Option(help="Measure this one; none = all.")] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="Of `shapes` this one; none = all.")
+    ] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="table or json.")] = "table",
 ) -> None:
     """Measure the cases and print them beside their targets."""
@@ -59,9 +65,11 @@ def bench(
     known = [BARE, *(one.name for one in CONTESTANTS)]
     if set(only or ()) - set(known):
         _refuse(f"--only: must be one of {', '.join(known)}")
+    if set(shape or ()) - {one.name for one in SHAPES}:
+        _refuse(f"--shape: must be one of {', '.join(one.name for one in SHAPES)}")
     if missing_parts():
         _refuse(f"no {', '.join(missing_parts())}: run '{INSTALL_COMMAND}'")
-    sizes = Sizes(nodes, pods, bound, seconds, tuple(only or ()))
+    sizes = Sizes(nodes, pods, bound, seconds, tuple(only or ()), shapes=tuple(shape or ()))
     console = Console(stderr=True)
     rows: list[dict[str, Any]] = []
     for number in range(runs):

@@ -10,8 +10,18 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -23,6 +33,9 @@ from shared.testing.kube_objects import node, pod
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
 UNASSIGNED, ASSIGNED = "fieldSelector=spec.nodeName%3D", "fieldSelector=spec.nodeName%21%3D"
+SERVICES = "/api/v1/namespaces/default/services"
+ZONE = "topology.kubernetes.io/zone"
+LABELS = {"app": "bench"}
 WIDTH = 32
 LOOK_S = 0.01
 SILENT_S = 600.0
@@ -64,11 +77,12 @@ class Load:
     async def __aexit__(self, *_: object) -> None:
         await self.client.close()
 
-    async def create_nodes(self, count: int) -> None:
-        """Ready ones, named node-00000 and on."""
+    async def create_nodes(self, count: int, zones: Sequence[str] = ()) -> None:
+        """Ready ones, named node-00000 and on, the zones in turn."""
 
         async def create(number: int) -> None:
-            body = json.dumps(node(node_name(number), ready=True)).encode()
+            labels = {ZONE: zones[number % len(zones)]} if zones else {}
+            body = json.dumps(node(node_name(number), ready=True, labels=labels)).encode()
             await self._create(NODES, body)
 
         await each(range(count), create)
@@ -79,9 +93,12 @@ class Load:
         scheduler: str,
         nodes: int = 0,
         created: Callable[[Meta], None] = lambda _meta: None,
+        rules: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """As fast as they are taken; `nodes` > 0 puts them there at once, one after the other."""
-        plain, bound = pod_body(scheduler), pod_body(scheduler, "NODE")
+        """As fast as they are taken; `nodes` > 0 puts them there at once, one after the other.
+        `rules` are more of their spec.
+        """
+        plain, bound = pod_body(scheduler, **rules), pod_body(scheduler, nodeName="NODE")
 
         async def create(numbered: tuple[int, str]) -> None:
             number, name = numbered
@@ -92,6 +109,12 @@ class Load:
             created(await self._create(PODS, body.replace(b"NAME", name.encode())))
 
         await each(enumerate(names), create)
+
+    async def create_service(self) -> None:
+        """One that selects all pods of `create_pods`."""
+        ports = {"selector": LABELS, "clusterIP": "None", "ports": [{"port": 80}]}
+        service = {"metadata": {"name": "bench"}, "spec": ports}
+        await self._create(SERVICES, json.dumps(service).encode())
 
     async def create_pods_at(
         self, names: Iterable[str], scheduler: str, per_s: float
@@ -179,9 +202,6 @@ def pod_names(count: int, prefix: str = "pod") -> list[str]:
     return [f"{prefix}-{number:06}" for number in range(count)]
 
 
-def pod_body(scheduler: str, node_name: str = "") -> bytes:
+def pod_body(scheduler: str, **spec: Any) -> bytes:
     """A pod's JSON in which NAME is to be replaced."""
-    where = {"nodeName": node_name} if node_name else {}
-    return json.dumps(
-        pod("NAME", labels={"app": "bench"}, schedulerName=scheduler, **where)
-    ).encode()
+    return json.dumps(pod("NAME", labels=LABELS, schedulerName=scheduler, **spec)).encode()

@@ -25,7 +25,7 @@ Measure = Callable[[KubeServers, Load, Contestant, "Sizes"], Awaitable[Figures]]
 @dataclass(frozen=True)
 class Sizes:
     """How much of everything. `seconds` is how long the steady rate goes on; `only` = these
-    contestants, none = all.
+    contestants and `shapes` these shapes of pods, none = all; the nodes are in `zones` in turn.
     """
 
     nodes: int
@@ -33,6 +33,8 @@ class Sizes:
     bound: int
     seconds: float
     only: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
 
     def has(self, name: str) -> bool:
         """Whether this one is measured."""
@@ -63,7 +65,7 @@ def on_fresh_cluster(
 
     async def go(servers: KubeServers) -> Figures:
         async with Load(servers.kubeconfig) as load:
-            await load.create_nodes(sizes.nodes)
+            await load.create_nodes(sizes.nodes, sizes.zones)
             return await measure(servers, load)
 
     with fresh_cluster() as servers, asyncio.Runner(loop_factory=loop_factory()) as runner:

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import aclosing
+from types import MappingProxyType
 from typing import Any
 
 from loadtest.cluster_contestants import BARE, BARE_WIDTHS, Binder, Contestant
@@ -31,7 +33,7 @@ SHARE = "of min(3 x kube-scheduler, 0.7 x bare)"
 
 def backlog(sizes: Sizes) -> Figures:
     """All pods are there before anybody looks; from the first one bound to the last."""
-    return _measured(sizes, _bare_backlog, of_each(sizes, _backlog))
+    return _measured(sizes, bare_backlog, of_each(sizes, from_backlog))
 
 
 def creating(sizes: Sizes) -> Figures:
@@ -64,9 +66,16 @@ def _ratios(rates: dict[str, float], void: bool) -> Figures:
 # ---------------------------------------------------------------------------------- schedulers
 
 
-async def _backlog(servers: KubeServers, load: Load, one: Contestant, sizes: Sizes) -> Figures:
+async def from_backlog(
+    servers: KubeServers,
+    load: Load,
+    one: Contestant,
+    sizes: Sizes,
+    rules: Mapping[str, Any] = MappingProxyType({}),
+) -> Figures:
+    """One scheduler's figures; `rules` are more of the pods' spec."""
     names = pod_names(sizes.pods)
-    await load.create_pods(names, one.scheduler)
+    await load.create_pods(names, one.scheduler, rules=rules)
     writes = await load.writes()
     async with aclosing(load.bound()) as bound:
         await anext(bound)
@@ -126,7 +135,8 @@ def _bound(who: str, pods: int, took_s: float) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------- bare limit
 
 
-async def _bare_backlog(servers: KubeServers, load: Load, sizes: Sizes) -> Figures:
+async def bare_backlog(servers: KubeServers, load: Load, sizes: Sizes) -> Figures:
+    """The best of the widths."""
     tries = []
     for width in BARE_WIDTHS:
         pods: list[Meta] = []

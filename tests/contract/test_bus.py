@@ -17,7 +17,7 @@ from shared.ports.bus import (
 from tests.contract.stores import Store
 
 JOURNAL = journal_name("ingest", 0)
-WAIT_S = 60.0
+WAIT_S = 300.0
 
 
 async def fill(bus: Bus, records: int, journal: JournalName = JOURNAL) -> list[tuple[int, bytes]]:

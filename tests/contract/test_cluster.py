@@ -24,7 +24,7 @@ from tests.contract.clusters import NAMESPACE, KubeStage, Stage
 from tests.live.conftest import require_kube
 from tests.live.others import OTHERS
 
-LIMIT_S = 60.0
+LIMIT_S = 300.0
 
 
 LIVE = pytest.param(

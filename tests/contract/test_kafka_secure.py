@@ -108,7 +108,7 @@ async def connections_end() -> AsyncIterator[None]:
     """
     before = open_sockets()
     yield
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while open_sockets() > before:  # noqa: ASYNC110 (the kernel tells nobody)
             await asyncio.sleep(0.01)
 
@@ -146,7 +146,7 @@ async def test_a_wrong_credential_is_one_clear_line_in_bounded_time(
     wrong = msgspec.structs.replace(
         settings, connect_timeout_ms=4_000, request_timeout_ms=2_000, **{field: value}
     )
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         with pytest.raises(BusUnavailable) as raised:
             await KafkaBus(wrong, {"ingest": 1}).start()
     line = str(raised.value)

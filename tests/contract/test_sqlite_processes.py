@@ -14,7 +14,7 @@ from shared.ports.bus import BusUnavailable, journal_name
 
 ROOT = Path(__file__).resolve().parents[2]
 JOURNAL = journal_name("ingest", 0)
-WAIT_S = 60.0
+WAIT_S = 300.0
 
 
 async def start_writer(path: Path, records: int, payload_bytes: int) -> Process:

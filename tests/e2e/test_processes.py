@@ -53,7 +53,7 @@ def broker() -> Iterator[KafkaBroker]:
 
 async def many_in_flight(trial: Trial) -> None:
     await trial.until(
-        lambda: trial.journals.in_flight() >= 2 * IN_FLIGHT_MIN, 30, "enough pods in flight"
+        lambda: trial.journals.in_flight() >= 2 * IN_FLIGHT_MIN, SETTLE_S, "enough pods in flight"
     )
 
 

@@ -18,7 +18,7 @@ from shared.machine.record import decode
 from shared.ports.bus import JournalName
 from tests.e2e.console import ROOT, muster
 
-PATIENCE_S = 90.0
+PATIENCE_S = 300.0
 PODS = 400
 
 

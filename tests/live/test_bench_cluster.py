@@ -48,6 +48,18 @@ def test_times_are_measured():
     assert 0 < found["muster", "p50"] <= found["muster", "p99"]
 
 
+def test_shapes_are_measured_of_both():
+    name = "default spreading"
+    found = figures("shapes", "--shape", name)
+    bare, own, theirs = (
+        found["bare", "bound"],
+        found["muster", f"{name}: bound"],
+        found["kube-scheduler", f"{name}: bound"],
+    )
+    assert found["muster", f"{name}: times kube-scheduler"] == pytest.approx(own / theirs, abs=0.01)
+    assert found["muster", f"{name}: of 0.6 x bare"] == pytest.approx(own / 0.6 / bare, abs=0.01)
+
+
 def test_both_ways_to_list_find_every_pod():
     found = figures("lists")
     for who in ("paged list", "watch-list"):

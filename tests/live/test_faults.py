@@ -69,7 +69,7 @@ def test_with_few_requests_at_a_time_nothing_is_lost(
     for number in range(500):
         servers.api.create(PODS, pod(f"many-{number}")).ok()
     with run(kubeconfig, tmp_path) as muster:
-        until("all bound", lambda: all(nodes_of(servers.api).values()), limit_s=120)
+        until("all bound", lambda: all(nodes_of(servers.api).values()))
         result = result_of(muster.stop())
     assert result["pending"] == 0
     refused = refusals(servers)
@@ -88,7 +88,7 @@ def test_servers_that_die_and_come_back(
             kill()
             for number in range(100, 150):
                 servers.api.create(PODS, pod(f"part-{part}-{number}")).ok()
-            until("all bound", lambda: all(nodes_of(servers.api).values()), limit_s=120)
+            until("all bound", lambda: all(nodes_of(servers.api).values()))
         result = result_of(muster.stop())
     assert result["pending"] == 0
     assert case.check(tmp_path / "run").races == []
@@ -131,7 +131,7 @@ def test_what_is_not_allowed_is_named(servers: KubeServers, kubeconfig: Path, tm
     servers.kubectl("patch", "clusterrole", "muster", "-p", json.dumps({"rules": less}))
     try:
         with run(kubeconfig, tmp_path) as muster:
-            until("it ends", lambda: muster.process.poll() is not None, limit_s=120)
+            until("it ends", lambda: muster.process.poll() is not None)
             assert muster.process.returncode == 1
             assert "does not allow us to create pods/binding" in muster.said()
     finally:

@@ -30,14 +30,14 @@ from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
 from tests.live.conftest import NewCluster
 from tests.live.others import create
-from tests.live.world import PODS, ROOT, muster_run, node, pod, until
+from tests.live.world import PATIENCE_S, PODS, ROOT, muster_run, node, pod, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 RBAC = ROOT / "deploy" / "rbac.yaml"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
-SEEN_S, UNSEEN_S = 60.0, 1.5
+SEEN_S, UNSEEN_S = PATIENCE_S, 1.5
 Rule = dict[str, list[str]]
 numbers = count(1)
 
@@ -283,6 +283,6 @@ async def test_the_whole_role_lacks_nothing(servers: KubeServers):
 def test_a_run_does_not_begin_without_one(servers: KubeServers, name: str, tmp_path):
     path = servers.write_kubeconfig(tmp_path / "kubeconfig", USERS[name])
     with muster_run(path, tmp_path) as muster:
-        until("it ends", lambda: muster.process.poll() is not None, 30)
+        until("it ends", lambda: muster.process.poll() is not None)
         assert muster.process.returncode == 1
         assert f"the cluster does not allow us to {name}" in muster.said()

@@ -14,6 +14,7 @@ from tests.live.checker import journals
 from tests.live.conftest import NewCluster
 from tests.live.world import (
     PODS,
+    STOP_S,
     Running,
     create_nodes,
     delete_pods,
@@ -149,7 +150,7 @@ def test_after_a_reset_it_begins_anew(servers: KubeServers, tmp_path):
     bus = f"sqlite:{tmp_path / 'run' / 'journals.db'}"
     words = ["reset", "--bus", bus, "--kubeconfig", str(servers.kubeconfig), "--reason", "a test"]
     with Running(words, tmp_path / "log-of-reset") as reset:
-        assert reset.process.wait(timeout=60) == 0, reset.said()
+        assert reset.process.wait(timeout=STOP_S) == 0, reset.said()
     with run(servers, tmp_path) as muster:
         until("bound", lambda: all(nodes_of(api).values()))
         assert result_of(muster.stop())["bound"] == 1

@@ -51,9 +51,9 @@ def messages(servers: KubeServers, *names: str) -> list[str]:
     return [one.get("message", "") for one in said(servers, *names)]
 
 
-def say(servers: KubeServers, message: str, *names: str, limit_s: float = 20.0) -> None:
+def say(servers: KubeServers, message: str, *names: str) -> None:
     """Until all of them say so, and then until they have said so again."""
-    until(message, lambda: messages(servers, *names) == [message] * len(names), limit_s)
+    until(message, lambda: messages(servers, *names) == [message] * len(names))
     first = said(servers, *names)
     assert {(one["status"], one["reason"]) for one in first} == {("False", "Unschedulable")}
 
@@ -61,7 +61,7 @@ def say(servers: KubeServers, message: str, *names: str, limit_s: float = 20.0) 
         pairs = zip(first, said(servers, *names), strict=True)
         return all(now["lastProbeTime"] > before["lastProbeTime"] for before, now in pairs)
 
-    until(f"{message} again", is_again, limit_s)
+    until(f"{message} again", is_again)
     assert messages(servers, *names) == [message] * len(names)
 
 
@@ -89,12 +89,12 @@ def test_members_say_what_their_gang_waits_for(servers: KubeServers, muster: Run
     # Four of them fit, and one does not: none of them goes.
     for name in names[3:]:
         api.create(PODS, pod(name, cpu="900m", workloadRef=REF)).ok()
-    until(FULL, lambda: messages(servers, *names) == [FULL] * 5, 20)
+    until(FULL, lambda: messages(servers, *names) == [FULL] * 5)
     api.request("DELETE", f"{PODS}/{names[4]}?gracePeriodSeconds=0").ok()
     say(servers, TOO_FEW, *names[:4])
     api.request("DELETE", f"{WORKLOADS}/team").ok()
     say(servers, NO_GROUP, *names[:4])
-    say(servers, REFUSED, "lonely", limit_s=50)
+    say(servers, REFUSED, "lonely")
 
 
 def test_a_gang_that_is_whole_within_a_moment_costs_no_message(

@@ -41,7 +41,7 @@ def test_short_watches_of_a_server_that_soon_forgets(new_cluster: NewCluster, tm
             while bound < ROUNDS_MIN * NODES or not have_ended(proxy.proxy):
                 for number in range(NODES):
                     api.create(PODS, pod(f"pod-{bound + number}", cpu="2")).ok()
-                until("all bound", lambda: all(nodes_of(api).values()), limit_s=30)
+                until("all bound", lambda: all(nodes_of(api).values()))
                 bound += NODES
                 delete_pods(api)
             muster.stop()

@@ -14,7 +14,9 @@ from shared.testing.kube_api import KubeApi
 
 PODS = "/api/v1/namespaces/default/pods"
 SETTLE_S = 1.0
-STOP_S = 60.0
+STOP_S = 300.0
+PATIENCE_S = 300.0
+"""For what must come about, however slow the machine is; a promised time is said where it is."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -75,7 +77,7 @@ def here(limit_s: float) -> float:
     return limit_s * max(1.0, found_ms / LOOP_MS)
 
 
-def until(what: str, holds: Callable[[], bool], limit_s: float = 60.0) -> None:
+def until(what: str, holds: Callable[[], bool], limit_s: float = PATIENCE_S) -> None:
     """Poll until it holds."""
     end_s = time.monotonic() + limit_s
     while not holds():

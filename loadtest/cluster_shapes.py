@@ -1,0 +1,100 @@
+"""Six shapes of pods on a real API server, from a backlog: Muster beside kube-scheduler and the
+bare limit.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from loadtest.cluster_contestants import BARE, Contestant
+from loadtest.cluster_load import LABELS, ZONE, Load
+from loadtest.cluster_measure import Figures, Sizes, figure, of_each, on_fresh_cluster
+from loadtest.cluster_throughput import bare_backlog, from_backlog
+from shared.testing.kube_server import KubeServers
+
+PODS_MAX = 2_000
+"""kube-scheduler binds some 50 a second of the slowest."""
+ZONES = ("moon-1", "moon-2", "moon-3")
+HOSTNAME = "kubernetes.io/hostname"
+SELECTOR = {"matchLabels": LABELS}
+OF_BARE = 0.6
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Pods whose spec says `rules`; `served` = a Service selects them."""
+
+    name: str
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    served: bool = False
+
+    @property
+    def share(self) -> str:
+        """The figure that has a target."""
+        return f"{self.name}: of {OF_BARE:g} x bare"
+
+
+def _term(key: str) -> dict[str, Any]:
+    return {"labelSelector": SELECTOR, "topologyKey": key}
+
+
+def _affinity(kind: str, terms: list[Any], when: str = "required") -> dict[str, Any]:
+    return {"affinity": {kind: {f"{when}DuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+_SPREAD = {
+    "maxSkew": 5,
+    "topologyKey": ZONE,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": SELECTOR,
+}
+SHAPES = (
+    Shape("basic"),
+    Shape("anti-affinity by host", _affinity("podAntiAffinity", [_term(HOSTNAME)])),
+    Shape("affinity by zone", _affinity("podAffinity", [_term(ZONE)])),
+    Shape(
+        "preferred affinity",
+        _affinity("podAffinity", [{"weight": 1, "podAffinityTerm": _term(HOSTNAME)}], "preferred"),
+    ),
+    Shape("zone spread", {"topologySpreadConstraints": [_SPREAD]}),
+    Shape("default spreading", served=True),
+)
+
+
+def shapes(sizes: Sizes) -> Figures:
+    """The bare limit once, then each shape for each scheduler on a cluster of its own."""
+    sizes = replace(sizes, pods=min(sizes.pods, PODS_MAX), zones=ZONES)
+    figures: Figures = []
+    if sizes.has(BARE):
+        figures += on_fresh_cluster(sizes, lambda servers, load: bare_backlog(servers, load, sizes))
+    limit = next((one["value"] for one in figures if one["what"] == "bound"), 0.0)
+    for shape in SHAPES:
+        if sizes.shapes and shape.name not in sizes.shapes:
+            continue
+        found = _of(shape, sizes)
+        figures += found + _ratios(shape, found, limit)
+    return figures
+
+
+def _of(shape: Shape, sizes: Sizes) -> Figures:
+    async def measure(servers: KubeServers, load: Load, one: Contestant, sizes: Sizes) -> Figures:
+        if shape.served:
+            await load.create_service()
+        return await from_backlog(servers, load, one, sizes, shape.rules)
+
+    found = of_each(sizes, measure)
+    return [{**one, "what": f"{shape.name}: {one['what']}"} for one in found]
+
+
+def _ratios(shape: Shape, found: Figures, limit: float) -> Figures:
+    """How far Muster came, within one run."""
+    rates = {one["who"]: one["value"] for one in found if one["what"].endswith(": bound")}
+    void = any(one["void"] for one in found)
+    own, theirs = rates.get("muster", 0.0), rates.get("kube-scheduler", 0.0)
+    figures = []
+    if own and theirs:
+        what = f"{shape.name}: times kube-scheduler"
+        figures.append(figure("muster", what, own / theirs, "", void))
+    if own and limit:
+        figures.append(figure("muster", shape.share, own / (OF_BARE * limit), "", void))
+    return figures
