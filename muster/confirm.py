@@ -8,7 +8,7 @@ to find it, so that is counted (`another_packing`) and not held against the run.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -83,8 +83,9 @@ class Verdict:
 
 
 def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verdict:
-    """Check every waiting pod and gang; `profiles` by schedulerName, where there are any. What
-    a user's own plugins refuse is taken at its word: nobody else knows their rules.
+    """Check every waiting pod and gang; `profiles` by schedulerName, where there are any. Who has
+    volumes, and what a user's own plugins refuse, is taken at its word: nobody here knows the rules
+    for that.
     """
     verdict = Verdict()
     _as_by_default(final, profiles or {})
@@ -96,16 +97,21 @@ def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verd
             continue
         if not pod.message:
             verdict.problems.append(f"pod {pod.name} waits without a message")
-        elif pod.spec.scheduler not in own and not _is_gang_waiting(final, pod):
+        elif _is_judged(pod, own) and not _is_gang_waiting(final, pod):
             key = (pod.spec, pod.message, pod.other_words)
             if key not in shown:
                 shown[key] = _single_problem(final, pod)
             if shown[key] is not None:
                 verdict.problems.append(f"pod {pod.name}: {shown[key]}")
     for gang, members in _waiting_gangs(final):
-        if not any(member.spec.scheduler in own for member in members):
+        if all(_is_judged(member, own) for member in members):
             _check_gang(final, gang, members, verdict)
     return verdict
+
+
+def _is_judged(pod: Waiting, own: Set[str]) -> bool:
+    """Whether its rules are known here."""
+    return pod.spec.scheduler not in own and not pod.spec.volumes
 
 
 def _as_by_default(final: Final, profiles: Mapping[str, Profile]) -> None:

@@ -63,7 +63,7 @@ def scheduler_names(config: Configuration | None, names: Sequence[str]) -> list[
 def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict[str, Any]:
     """The services' options with what the file says; an option that is set counts more."""
     if config is None:
-        ingest = {"default_spread": True, **options.get("ingest", {})}
+        ingest = {"default_spread": True, "volumes": True, **options.get("ingest", {})}
         return {**options, "ingest": ingest}
     profiles = config.profiles
     queueing: dict[str, Any] = {
@@ -76,6 +76,7 @@ def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict
         "ingest": {
             "schedulers": scheduler_names(config, ()),
             "default_spread": any(map(spreads_by_default, profiles)),
+            "volumes": True,
         },
         "queueing": queueing,
         "placement": {"profiles": msgspec.to_builtins(profiles)},

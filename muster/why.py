@@ -15,10 +15,9 @@ from muster.recorded import Recorded
 from services.binding.core.state import BindingState
 from services.binding.core.table import DEAD, FACT, NAMED
 from services.binding.transitions import Phase
-from services.placement.core.book import is_wide
-from services.placement.core.improve import NEEDS_ONE_SHARD
 from services.placement.core.nominations import held_against
 from services.placement.core.state import PlacementState
+from services.placement.core.undecided import obstacle
 from services.queueing.core.messages import fit_error, gang_message, parked_message, sum_reasons
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.why import why
@@ -253,8 +252,9 @@ def node_answer(shard: PlacementState, sig: int, pod: int, name: str) -> NodeAns
         return NodeAnswer(name, "Muster", (text,), 0)
     if all(node.name != name for node in shard.nodes.values()):
         return None
-    if is_wide(shard, sig):
-        return NodeAnswer(name, "Muster", (NEEDS_ONE_SHARD,), 0)
+    why_not = obstacle(shard, sig)
+    if why_not:
+        return NodeAnswer(name, "Muster", (why_not,), 0)
     held = held_against(shard, shard.specs[sig].priority, pod)
     reports = explain(shard.table, shard.sigs[sig], held)
     told = (one for one in reports if one.name == name)

@@ -57,11 +57,18 @@ class RawContainer(Struct, omit_defaults=True):
 
 
 class RawVolume(Struct, omit_defaults=True):
-    """Only the volumes that need a claim, and those that are images."""
+    """Only the volumes that decide something; of an ephemeral one the name names its claim."""
 
+    name: str = ""
     persistentVolumeClaim: Raw = NOTHING
     ephemeral: Raw = NOTHING
     image: Raw = NOTHING
+    awsElasticBlockStore: Raw = NOTHING
+    azureDisk: Raw = NOTHING
+    cinder: Raw = NOTHING
+    gcePersistentDisk: Raw = NOTHING
+    iscsi: Raw = NOTHING
+    rbd: Raw = NOTHING
 
 
 class RawPodSpec(Struct, omit_defaults=True):

@@ -10,9 +10,11 @@ from shared.adapters.kube_groups import Groups
 from shared.adapters.kube_objects import RawPod
 from shared.adapters.kube_refusals import Refusals
 from shared.adapters.kube_templates import Known, KnownLabels, Templates, raw_json
+from shared.adapters.worlds.pod_volumes import has_own_claims, volumes_of_pod
 from shared.events.base import Event
 from shared.events.observed import InputRejected, PodsDeletedSeen, PodsSeen
 from shared.model.columns import join, pack
+from shared.model.volumes import PodVolume
 from shared.ports.cluster import PodRef
 
 FINISHED = ("Succeeded", "Failed")
@@ -22,6 +24,7 @@ class _Column(msgspec.Struct, gc=False):
     """Pods that are alike."""
 
     known: Known
+    volumes: tuple[PodVolume, ...]
     namespace: str
     labels: KnownLabels
     gang: str
@@ -102,10 +105,14 @@ class Pods:
         gang = self._groups.gang_of(meta.namespace, ref) if ref is not None else ""
         terminating = bool(meta.deletionTimestamp)
         owner = self._templates.owner(meta.ownerReferences)
-        key = (known.number, labels.number, meta.namespace, gang, bool(node), terminating, owner)
+        volumes, own = known.template.spec.volumes, ""
+        if has_own_claims(volumes):
+            volumes, own = volumes_of_pod(volumes, meta.name, meta.uid), meta.uid
+        like = (known.number, labels.number, meta.namespace, gang, terminating, owner)
+        key = (*like, bool(node), own)
         column = self._columns.get(key)
         if column is None:
-            who = (known, meta.namespace, labels, gang, terminating, owner)
+            who = (known, volumes, meta.namespace, labels, gang, terminating, owner)
             column = _Column(*who, [], [], [], [])
             self._columns[key] = column
         self._inside[meta.uid] = True
@@ -141,9 +148,12 @@ class Pods:
     def _flush(self) -> None:
         for column in self._columns.values():
             template = column.known.template
+            spec = template.spec
+            if column.volumes is not spec.volumes:
+                spec = msgspec.structs.replace(spec, volumes=column.volumes)
             self._events.append(
                 PodsSeen(
-                    spec=template.spec,
+                    spec=spec,
                     uids=join(column.uids),
                     names=join(column.names),
                     revisions=pack(column.revisions),

@@ -86,6 +86,9 @@ class Templates:
     def of(self, spec: RawPodSpec, labels: KnownLabels, seen: Labels = ()) -> Known:
         """What this spec comes to; takes the node's name out of it. `seen` is what `shown` says."""
         spec.nodeName = None
+        for volume in spec.volumes or ():
+            if volume.ephemeral is NOTHING:
+                volume.name = ""  # every pod's token has another
         key = self._encode(spec)
         own = labels.labels if LABEL_KEYS in key else ()
         found = self._specs.get((key, own, seen))
@@ -137,8 +140,9 @@ class Templates:
             return Known(self._numbers, _template(values, labels, seen))
         except WorldError as error:
             refused = (error.rejection.field, error.rejection.rule)
-        amounts = _amounts_only(values)
-        for less in (amounts | _between_only(values), amounts):
+        amounts, between = _amounts_only(values), _between_only(values)
+        volumes = {"volumes": values["volumes"]} if "volumes" in values else {}
+        for less in (amounts | between | volumes, amounts | between, amounts | volumes, amounts):
             try:
                 return Known(self._numbers, _template(less, labels, seen), refused)
             except WorldError:

@@ -78,7 +78,7 @@ def _one_of(uids: list[str], view: View) -> str:
     return f"{len(uids)} objects"
 
 
-def _objects(e: ingest.ObjectsSet | observed.ObjectsSeen) -> str:
+def _objects(e: ingest.ObjectsSet | ingest.StorageSet | observed.ObjectsSeen) -> str:
     """By kind and name, the many as a number."""
     if len(e.objects) > NAMED_MAX:
         return f"{len(e.objects)} objects"
@@ -170,6 +170,8 @@ WORLD: dict[type[Event], Line] = {
     ingest.GangGone: lambda e, v: f"{v.names.gang(e.gang)} deleted",
     ingest.ObjectsSet: lambda e, v: f"{_objects(e)} set",
     ingest.ObjectsGone: lambda e, v: f"{_one_of(split(e.uids), v)} gone",
+    ingest.StorageSet: lambda e, v: f"{_objects(e)} set",
+    ingest.StorageGone: lambda e, v: f"{_one_of(split(e.uids), v)} gone",
     ingest.NamespacesSet: lambda e, v: f"labels of {len(e.labels)} namespaces",
     ingest.WorldListed: lambda e, v: "the world is known" if e.complete else "a world is listed",
     ingest.ListApplied: lambda e, v: f"list of {e.kind} applied, {e.derived_deletes} deletes",

@@ -1,7 +1,7 @@
 """Events of the world journal: facts in the mesh's own numbers, routed to whom they concern."""
 
 from shared.events.base import Event
-from shared.model.cluster_objects import ClusterObject, Pairs
+from shared.model.cluster_objects import ClusterObject, Pairs, StorageObject
 from shared.model.ids import placement
 from shared.model.objects import Node, PodSpec
 
@@ -182,7 +182,7 @@ class GangGone(Event, frozen=True, gc=False):
 
 
 class ObjectsSet(Event, frozen=True, gc=False):
-    """Other objects of the cluster, added or changed. No service decides by them yet."""
+    """Other objects of the cluster, added or changed. No service decides by them."""
 
     objects: tuple[ClusterObject, ...]
 
@@ -191,6 +191,26 @@ class ObjectsGone(Event, frozen=True, gc=False):
     """Other objects that no longer exist, by uid."""
 
     uids: str
+
+
+class StorageSet(Event, frozen=True, gc=False):
+    """Claims, volumes and what makes them, added or changed. Of several of a kind and name the one
+    that was told last counts.
+    """
+
+    objects: tuple[StorageObject, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
+class StorageGone(Event, frozen=True, gc=False):
+    """Some of those that no longer exist, by uid."""
+
+    uids: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
 
 
 class NamespacesSet(Event, frozen=True, gc=False):
@@ -261,6 +281,8 @@ IngestEvent = (
     | GangGone
     | ObjectsSet
     | ObjectsGone
+    | StorageSet
+    | StorageGone
     | NamespacesSet
     | WorldListed
     | ListApplied

@@ -112,7 +112,7 @@ def rules_of(table: NodeTable, sig: Signature) -> Rules | None:
     base = table.parent or table
     version = (
         *(base.counters.version, base.static_version, base.changes.restarts),
-        base.storage.version,
+        base.storage.version if sig.uses else 0,
     )
     if sig.rules is None or sig.rules[0] != version:
         rules = Rules(base, sig)

@@ -4,6 +4,7 @@ Which volume stands behind a claim is asked anew each time: claims get bound whi
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from shared.framework.migration import (
     DRIVERS,
@@ -12,13 +13,13 @@ from shared.framework.migration import (
     volume_handle,
 )
 from shared.model.cluster_objects import (
-    ClusterObject,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    StorageObject,
     VolumeAttachment,
 )
 from shared.model.volumes import ClaimUse, PodVolume
@@ -30,44 +31,76 @@ Attached = tuple[str, str]
 
 
 class Storage:
-    """Everything about volumes that is not a pod's own; `version` rises with changes."""
+    """Everything about volumes that is not a pod's own; `version` rises with changes. Of several
+    objects of a kind and name the one that was told last counts.
+    """
 
-    def __init__(self, objects: Iterable[ClusterObject] = ()) -> None:
-        """Holds `objects`, those about volumes."""
+    def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
+        """Holds `objects`."""
         self.version = 0
+        self._names: dict[str, tuple[str, str, str]] = {}  # by uid: kind, namespace, name
+        self._held: dict[tuple[str, str, str], StorageObject] = {}
         self.claims: dict[Name, PersistentVolumeClaim] = {}
         self.volumes: dict[str, PersistentVolume] = {}
         self.classes: dict[str, StorageClass] = {}
         self.csi_nodes: dict[str, CSINode] = {}
         self.drivers: dict[str, CSIDriver] = {}
-        self.capacities: dict[str, list[CSIStorageCapacity]] = {}
-        self.attachments: dict[str, list[VolumeAttachment]] = {}
-        self._by_class: dict[str, list[PersistentVolume]] = {}
+        self.capacities: dict[str, dict[Name, CSIStorageCapacity]] = {}  # by class
+        self.attachments: dict[str, dict[str, VolumeAttachment]] = {}  # by node
+        self._by_class: dict[str, dict[str, PersistentVolume]] = {}
         for one in objects:
-            self._put(one)
+            self.put(one)
 
-    def _put(self, one: ClusterObject) -> None:
+    def objects(self) -> list[StorageObject]:
+        """All of them, in the order of their kinds and names."""
+        return [one for _, one in sorted(self._held.items(), key=lambda held: held[0])]
+
+    def put(self, one: StorageObject) -> None:
+        """Take in an object that is new, or another than before."""
         self.version += 1
+        key = (type(one).__name__, one.namespace, one.name)
+        before = self._held.get(key)
+        if before is not None:
+            self._forget(before)
+            del self._names[before.uid]
+        self._held[key], self._names[one.uid] = one, key
+        for table, name in self._places(one):
+            table[name] = one
+
+    def remove(self, uid: str) -> None:
+        """An object is gone; one that nobody knows any more is none."""
+        key = self._names.pop(uid, None)
+        if key is not None:
+            self.version += 1
+            self._forget(self._held.pop(key))
+
+    def _forget(self, one: StorageObject) -> None:
+        for table, name in self._places(one):
+            del table[name]
+
+    def _places(self, one: StorageObject) -> list[tuple[dict[Any, Any], Any]]:
+        """The tables that an object is in, and its name in each."""
+        name = one.namespace, one.name
         match one:
             case PersistentVolumeClaim():
-                self.claims[one.namespace, one.name] = one
+                return [(self.claims, name)]
             case PersistentVolume():
-                self.volumes[one.name] = one
-                self._by_class.setdefault(one.storage_class, []).append(one)
+                of_class = self._by_class.setdefault(one.storage_class, {})
+                return [(self.volumes, one.name), (of_class, one.name)]
             case StorageClass():
-                self.classes[one.name] = one
+                return [(self.classes, one.name)]
             case CSINode():
-                self.csi_nodes[one.name] = one
+                return [(self.csi_nodes, one.name)]
             case CSIDriver():
-                self.drivers[one.name] = one
+                return [(self.drivers, one.name)]
             case CSIStorageCapacity():
-                self.capacities.setdefault(one.storage_class, []).append(one)
+                return [(self.capacities.setdefault(one.storage_class, {}), name)]
             case VolumeAttachment():
-                self.attachments.setdefault(one.node, []).append(one)
+                return [(self.attachments.setdefault(one.node, {}), one.name)]
 
     def volumes_of_class(self, storage_class: str) -> list[PersistentVolume]:
         """Volumes of a class, the smallest first, equal ones by name."""
-        found = self._by_class.get(storage_class, [])
+        found = self._by_class.get(storage_class, {}).values()
         return sorted(found, key=lambda one: (one.capacity_bytes, one.name))
 
     def claim_of(self, namespace: str, use: ClaimUse) -> PersistentVolumeClaim | None:
@@ -101,7 +134,7 @@ class Storage:
     def attachments_at(self, node: str) -> set[Attached]:
         """What is, or is to be, attached to a node whichever pods there are."""
         found = set()
-        for one in self.attachments.get(node, ()):
+        for one in self.attachments.get(node, {}).values():
             volume = self.volumes.get(one.volume)
             if one.attacher and volume is not None and volume.driver:
                 found.add((one.attacher, volume.handle))

@@ -1,8 +1,7 @@
-"""Objects that rules beyond a node's own will read: what pods belong to, and their volumes.
+"""Objects that rules beyond a node's own read: what pods belong to, and their volumes.
 
-Of each only the fields that kube-scheduler reads. A running mesh does not decide by all of them
-yet: the world journal holds them. A uid stands for one object for ever, and a name for one object
-after another.
+Of each only the fields that kube-scheduler reads. A uid stands for one object for ever, and a name
+for one object after another.
 """
 
 from msgspec import Struct
@@ -159,6 +158,16 @@ class VolumeAttachment(Known, frozen=True, kw_only=True):
     volume: str = ""
 
 
+StorageObject = (
+    PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+)
+"""What shards look at besides nodes and pods, to place pods with volumes."""
 ClusterObject = (
     PriorityClass
     | Namespace

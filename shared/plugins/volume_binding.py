@@ -36,9 +36,7 @@ class VolumeBinding:
 
     def __init__(self, table: NodeTable, spec: PodSpec) -> None:
         self._table = table
-        self._bound: list[PersistentVolumeClaim] = []
-        self._waiting: list[PersistentVolumeClaim] = []
-        self.rejects = self._sort(table.storage, spec)
+        self._bound, self._waiting, self.rejects = claims_of(table.storage, spec)
         self._refused: list[tuple[str, Mask]] = []
         if not self.rejects and (self._bound or self._waiting):
             self._refused = [*self._reachable(), *self._bindable()]
@@ -53,26 +51,6 @@ class VolumeBinding:
     def refusals(self) -> Iterator[tuple[str, Mask, bool]]:
         """Why nodes are refused, as many as there are: (message, nodes, resolvable)."""
         return ((message, mask, False) for message, mask in self._refused)
-
-    def _sort(self, storage: Storage, spec: PodSpec) -> str | None:
-        """Bound claims apart from waiting ones; or what is wrong with one of them."""
-        uses = [one for one in spec.volumes if isinstance(one, ClaimUse)]
-        for use in uses:
-            wrong = _wrong_with(storage.claim_of(spec.namespace, use), use, spec.namespace)
-            if wrong:
-                return wrong
-        rejected = None
-        for use in uses:
-            claim = storage.claim_of(spec.namespace, use)
-            assert claim is not None
-            storage_class = storage.classes.get(claim.storage_class)
-            if claim.volume and claim.is_bind_completed:
-                self._bound.append(claim)
-            elif claim.volume or storage_class is None or not storage_class.waits_for_consumer:
-                rejected = UNBOUND
-            else:
-                self._waiting.append(claim)
-        return rejected
 
     # ------------------------------------------------------------------------ bound claims
 
@@ -169,10 +147,42 @@ class VolumeBinding:
         found = np.zeros(table.size, np.bool_)
         if driver is None or not driver.storage_capacity or not claim.request_bytes:
             return ~found
-        for one in table.storage.capacities.get(name, ()):
+        for one in table.storage.capacities.get(name, {}).values():
             if one.topology is not None and _holds(one, claim.request_bytes):
                 found |= _selected(table, one.topology)
         return found
+
+
+Claims = list[PersistentVolumeClaim]
+
+
+def claims_of(storage: Storage, spec: PodSpec) -> tuple[Claims, Claims, str | None]:
+    """Bound claims of a pod and those that wait for it; or what is wrong with one of them."""
+    uses = [one for one in spec.volumes if isinstance(one, ClaimUse)]
+    for use in uses:
+        wrong = _wrong_with(storage.claim_of(spec.namespace, use), use, spec.namespace)
+        if wrong:
+            return [], [], wrong
+    rejected = None
+    bound: Claims = []
+    waiting: Claims = []
+    for use in uses:
+        claim = storage.claim_of(spec.namespace, use)
+        assert claim is not None
+        storage_class = storage.classes.get(claim.storage_class)
+        if claim.volume and claim.is_bind_completed:
+            bound.append(claim)
+        elif claim.volume or storage_class is None or not storage_class.waits_for_consumer:
+            rejected = UNBOUND
+        else:
+            waiting.append(claim)
+    return bound, waiting, rejected
+
+
+def waiting_claims(storage: Storage, spec: PodSpec) -> Claims:
+    """Claims for which volumes are to be chosen with the node, if the pod can run at all."""
+    _, waiting, rejected = claims_of(storage, spec)
+    return [] if rejected else waiting
 
 
 def _wrong_with(claim: PersistentVolumeClaim | None, use: ClaimUse, namespace: str) -> str | None:

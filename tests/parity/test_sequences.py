@@ -14,6 +14,7 @@ from tests.parity.compare import PASSED_OVER
 from tests.parity.oracle import Oracle
 from tests.parity.planted import BUGS, planted
 from tests.parity.sequences import Decision, World, decisions, spread_world, with_images, world
+from tests.parity.volume_runs import volume_world
 from tests.simulation.planted import Bug
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("parity-sequences")]
@@ -124,6 +125,38 @@ def test_pods_are_spread_by_what_selects_them(seed, batch, oracle, tmp_path, cap
     assert wrong(given, made, oracle) == []
     unspread = [one for one in made if one.node]
     assert wrong(replace(given, selecting=[]), unspread, oracle), "it does not matter here"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("batch", ["true", "false"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_pods_go_where_their_volumes_are(seed, shards, batch, oracle, tmp_path, capsys):
+    given = volume_world(seed, alone=shards == 1)
+    made = played(given, tmp_path, shards, batch)
+    assert {one.pod for one in made} == set(given.pods)
+    assert wrong(given, made, oracle) == []
+
+
+VOLUME_BUGS = (
+    Bug(
+        "shards-without-storage",
+        "services.placement.core.facts",
+        ("        state.storage.put(one)\n", "        continue\n"),
+    ),
+    Bug(
+        "claims-of-nowhere",
+        "services.ingest.core.identity",
+        (" or spec.volumes\n", "\n"),
+    ),
+)
+
+
+@pytest.mark.parametrize("bug", VOLUME_BUGS, ids=lambda bug: bug.name)
+def test_a_change_in_what_is_told_of_volumes_is_noticed(bug, oracle, tmp_path, capsys):
+    given = volume_world(1)
+    with planted(bug):
+        made = played(given, tmp_path, limit_s=SHORT_S)
+    assert wrong(given, made, oracle)
 
 
 RULE = "shared.model.default_spread"

@@ -10,12 +10,14 @@ from shared.model.options import read_options
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`schedulers` are the spec.schedulerName values whose pending pods are ours (empty = all);
     `held_names_max` bounds the unknown node names that pods may wait for. With `default_spread`,
-    pods without constraints of their own are spread by what selects them (profiles say how).
+    pods without constraints of their own are spread by what selects them (profiles say how). With
+    `volumes` shards are told of claims and volumes; journals of before they were do without.
     """
 
     schedulers: tuple[str, ...] = ()
     held_names_max: int = 20_000
     default_spread: bool = False
+    volumes: bool = False
 
 
 def parse_config(options: dict[str, Any]) -> Config:

@@ -9,7 +9,7 @@ from services.ingest.core.config import parse_config
 from services.ingest.core.groups import budgets_gone, budgets_seen, gangs_gone, gangs_seen
 from services.ingest.core.lists import FIRST, list_began, list_ended
 from services.ingest.core.nodes import SHARD_MASK, nodes_gone, nodes_seen
-from services.ingest.core.objects import objects_gone, objects_seen
+from services.ingest.core.objects import objects_gone, objects_seen, tell_storage
 from services.ingest.core.pods import pods_deleted_seen, pods_seen
 from services.ingest.core.spreading import respread
 from services.ingest.core.state import IngestState, WrongCluster
@@ -23,6 +23,7 @@ from shared.events.ingest import (
     ObjectsSet,
     PodsNamed,
     SourceAdvanced,
+    StorageSet,
     WorldListed,
 )
 from shared.model.columns import split
@@ -115,6 +116,8 @@ def _configured(state: IngestState, event: Configured) -> None:
     is_other = was != state.spreads or before.schedulers != state.config.schedulers
     if is_other and (was or state.spreads):
         respread(state, list(state.labelsets.values()), all_anew=True)
+    if state.config.volumes and not before.volumes:
+        tell_storage(state)
 
 
 def _world_opened(state: IngestState, event: seen.WorldOpened) -> None:
@@ -147,7 +150,7 @@ def _size_bytes(event: Event) -> int:
         return len(event.uids) + len(event.names) + 2 * len(event.ids)
     if isinstance(event, NodesSet):
         return sum(NODE_BYTES + len(node.images) for node in event.nodes)
-    if isinstance(event, ObjectsSet):
+    if isinstance(event, ObjectsSet | StorageSet):
         return OBJECT_BYTES * len(event.objects)
     if isinstance(event, NamespacesSet):
         return OBJECT_BYTES * len(event.labels)

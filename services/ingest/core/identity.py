@@ -83,12 +83,11 @@ def identified(
 ) -> PodSpec:
     """The spec with who the pod is: in its signature if anybody looks, or if it looks itself."""
     interest = state.interest
-    if not interest:  # nobody looks at anybody, or pods whose rules can match no pod
-        is_own = spec.has_rules and len(state.shard_nodes) == 1
-        return msgspec.structs.replace(spec, namespace=namespace) if is_own else spec
     here, everywhere = interest.get(namespace), interest.get(EVERYWHERE)
     if here is None and everywhere is None:
-        return msgspec.structs.replace(spec, namespace=namespace) if spec.has_rules else spec
+        # Nobody looks at it; its own rules, and its claims, are of its namespace.
+        is_own = (spec.has_rules and len(state.shard_nodes) == 1) or spec.volumes
+        return msgspec.structs.replace(spec, namespace=namespace) if is_own else spec
     keys = (here or frozenset()) | (everywhere or frozenset())
     seen = tuple(sorted(pair for pair in labels if pair[0] in keys))
     return msgspec.structs.replace(spec, namespace=namespace, labels=seen, terminating=terminating)

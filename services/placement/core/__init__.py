@@ -32,6 +32,8 @@ from shared.events.ingest import (
     PodsRelabelled,
     SignatureDefined,
     SignatureRetired,
+    StorageGone,
+    StorageSet,
 )
 from shared.events.permit import (
     GangCommitted,
@@ -104,6 +106,8 @@ HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     SignatureRetired: facts.signature_retired,
     NodesSet: facts.nodes_set,
     ImagesCounted: facts.images_counted,
+    StorageSet: facts.storage_set,
+    StorageGone: facts.storage_gone,
     NodesGone: facts.nodes_gone,
     PodsAssigned: facts.pods_assigned,
     PodsGone: facts.pods_gone,

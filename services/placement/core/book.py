@@ -29,18 +29,13 @@ def define(state: PlacementState, sig: int, spec: PodSpec) -> None:
     gpu = spec.gpu.milli * spec.gpu.count if spec.gpu is not None else 0
     state.loads[sig] = (spec.request(CPU), spec.request(MEMORY), gpu)
     # Nobody here knows the pods of other shards: preferences among them count for nothing, and
-    # who has hard rules is refused (see `is_wide`).
+    # who has hard rules is refused (see undecided.py).
     counted = spec.without_rules() if state.shards > 1 and spec.has_rules else spec
     compiled_sig = Signature(state.table, sig, counted, state.plugins_of(spec))
     state.sigs[sig] = compiled_sig
     if compiled_sig.is_concerned:
         for counter, matched in state.table.counters.add(compiled_sig):
             count_charged(state, counter, {one.sig_id for one in matched})
-
-
-def is_wide(state: PlacementState, sig: int) -> bool:
-    """Whether it has hard rules between pods, which no shard of several can keep."""
-    return state.shards > 1 and state.specs[sig].has_hard_rules
 
 
 def count_charged(state: PlacementState, counter: int, sigs: set[int]) -> None:

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from services.placement.core import digest, gangs, improve, nominations, preempt
-from services.placement.core.book import compiled, is_wide
+from services.placement.core.book import compiled
 from services.placement.core.identity import as_told
 from services.placement.core.picking import Chosen, place, place_there
 from services.placement.core.state import PlacementState
 from services.placement.core.todo import Work
+from services.placement.core.undecided import obstacle
 from shared.events.base import Event
 from shared.events.permit import HoldAsked, OfferAsked
 from shared.events.placement import (
@@ -96,7 +97,7 @@ def answer(state: PlacementState) -> Answer:
 def place_head(state: PlacementState, work: Work, most: int) -> Reserved | Refused:
     """Place or refuse the head's next pods, `most` at a time."""
     ids = work.left()
-    if work.sig not in state.specs or is_wide(state, work.sig):
+    if work.sig not in state.specs or obstacle(state, work.sig):
         return refuse(state, work, ids, None)
     held: Held | None = None
     if state.nominations:

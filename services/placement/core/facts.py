@@ -31,9 +31,11 @@ from shared.events.ingest import (
     PodsGone,
     SignatureDefined,
     SignatureRetired,
+    StorageGone,
+    StorageSet,
 )
 from shared.framework.images import Spread
-from shared.model.columns import I64, has_repeats, pack, size, unpack
+from shared.model.columns import I64, has_repeats, pack, size, split, unpack
 
 GONE_REMEMBERED_MAX = 65_536
 """Deleted pods that a dispatch still on its way may name; older ones are past every journal's lag
@@ -83,6 +85,26 @@ def images_counted(state: PlacementState, event: ImagesCounted) -> None:
     holders = {image: nodes for image, nodes in {**before, **dict(told)}.items() if nodes}
     state.spread = Spread(event.nodes, holders)
     state.table.images.set_spread(state.spread)
+
+
+def storage_set(state: PlacementState, event: StorageSet) -> None:
+    """Claims, volumes and what makes them are new or changed."""
+    for one in event.objects:
+        state.storage.put(one)
+    storage_changed(state)
+
+
+def storage_gone(state: PlacementState, event: StorageGone) -> None:
+    """Some of them are no longer there."""
+    for uid in split(event.uids):
+        state.storage.remove(uid)
+    storage_changed(state)
+
+
+def storage_changed(state: PlacementState) -> None:
+    """Pods that were refused may fit now, if they have volumes."""
+    if any(state.specs[sig].volumes for sig in state.refused):
+        mark_better(state, state.table.ids[:1])  # for them a look at any node is a look at all
 
 
 def nodes_gone(state: PlacementState, event: NodesGone) -> None:

@@ -6,12 +6,13 @@ The shard never ends a hold by itself: permit's journal says committed or releas
 import numpy as np
 
 from services.placement.core import improve, nominations, withheld
-from services.placement.core.book import compiled, is_wide, put, take
+from services.placement.core.book import compiled, put, take
 from services.placement.core.dispatches import assert_not_over, remember_refused, settle
 from services.placement.core.identity import expanded
 from services.placement.core.ledger import groups
 from services.placement.core.picking import NOTHING, Chosen, place
 from services.placement.core.state import PlacementState
+from services.placement.core.undecided import obstacle
 from services.placement.transitions import State
 from shared.events.permit import (
     GangCommitted,
@@ -55,7 +56,7 @@ def offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
 
 def _try(state: PlacementState, trial: NodeTable, sig: int, count: int) -> tuple[Chosen, Reasons]:
     """Place and charge on the trial; with reasons when it is less than asked for."""
-    if is_wide(state, sig):
+    if obstacle(state, sig):
         return NOTHING, improve.reasons(state, sig, None).messages
     held: Held | None = None
     if state.nominations:

@@ -7,13 +7,15 @@ that changed nodes were looked at must be in the journal too.
 import numpy as np
 
 from services.placement.core import nominations, preempt
-from services.placement.core.book import compiled, is_wide
+from services.placement.core.book import compiled
 from services.placement.core.state import PlacementState
+from services.placement.core.undecided import obstacle
 from shared.events.placement import Improved, Refused
 from shared.events.queueing import ReasonsAsked
 from shared.framework.between import rules_of
 from shared.framework.layout import FREE, I64, Held
 from shared.framework.picks import Reasons
+from shared.framework.signature import Signature
 from shared.model.columns import pack, unpack
 
 CHECKS_MAX = 256
@@ -21,9 +23,6 @@ CHECKS_MAX = 256
 a wake-up in vain costs one evaluation, a lost one costs minutes.
 """
 FEW_ROWS = 32
-NEEDS_ONE_SHARD = (
-    "node(s) of several placement partitions (required rules between pods need a single one)"
-)
 
 
 def improved(state: PlacementState) -> Improved:
@@ -36,13 +35,13 @@ def improved(state: PlacementState) -> Improved:
 
 def _quick(state: PlacementState, rows: I64) -> list[int]:
     """Signatures, ascending, whose cpu and memory each fit on one of these rows at least."""
-    sigs = sorted(sig for sig in state.refused if not is_wide(state, sig))
+    sigs = sorted(sig for sig in state.refused if not obstacle(state, sig))
     if not len(rows) or not sigs:
         return []
     most = state.table.cols[FREE : FREE + 2][:, rows].max(axis=1)
     asked = np.array([(state.sigs[sig].cpu, state.sigs[sig].memory) for sig in sigs])
     fits = ((asked <= most) | (asked == 0.0)).all(axis=1)
-    fits |= [rules_of(state.table, state.sigs[sig]) is not None for sig in sigs]
+    fits |= [_looks_around(state, state.sigs[sig]) for sig in sigs]
     return [sigs[at] for at in np.flatnonzero(fits).tolist()]
 
 
@@ -51,11 +50,14 @@ def _fits(state: PlacementState, sig: int, rows: I64) -> bool:
     held = None
     if state.nominations:
         held = nominations.held_against(state, state.specs[sig].priority)
-    # What changed on these nodes may be what rules between pods want to see elsewhere.
-    bound = rules_of(state.table, wanted) is not None
-    if len(rows) <= FEW_ROWS and not bound:
+    if len(rows) <= FEW_ROWS and not _looks_around(state, wanted):
         return state.kernel.feasible_any(state.table, wanted, rows, held)
     return len(state.kernel.place(state.table, wanted, 1, held).rows) > 0
+
+
+def _looks_around(state: PlacementState, wanted: Signature) -> bool:
+    """Whether what changed on a node, or with the pod's volumes, may let it go somewhere else."""
+    return bool(wanted.uses) or rules_of(state.table, wanted) is not None
 
 
 def looked(state: PlacementState, event: Improved) -> None:
@@ -91,7 +93,8 @@ def look(state: PlacementState, sig: int) -> Refused:
 
 
 def reasons(state: PlacementState, sig: int, held: Held | None) -> Reasons:
-    """Why no node takes a signature; of hard rules among the pods of all shards none is judged."""
-    if is_wide(state, sig):
-        return Reasons(((NEEDS_ONE_SHARD, len(state.nodes)),), 0)
+    """Why no node takes a signature."""
+    why_not = obstacle(state, sig)
+    if why_not:
+        return Reasons(((why_not, len(state.nodes)),), 0)
     return state.kernel.reasons(state.table, compiled(state, sig), held)

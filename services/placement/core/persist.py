@@ -16,6 +16,8 @@ from services.placement.core.state import Deferred, Nomination, PlacementState
 from services.placement.core.todo import load_todo
 from services.placement.transitions import State
 from shared.framework.images import Spread
+from shared.framework.storage import Storage
+from shared.model.cluster_objects import StorageObject
 from shared.model.columns import pack, unpack
 from shared.model.objects import Node, PodSpec
 
@@ -34,6 +36,7 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "config": msgspec.to_builtins(state.config),
         "namespaces": [[name, labels] for name, labels in sorted(state.namespaces.items())],
         "spread": _spread(state),
+        "storage": state.storage.objects(),
         "nodes": [[node, state.nodes[node]] for node in sorted(state.nodes)],
         "specs": [[sig, state.specs[sig]] for sig in sorted(state.specs)],
         "retired": sorted(state.retired),
@@ -90,6 +93,7 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
         nodes, images, holders = kept
         pairs = zip(unpack(images).tolist(), unpack(holders).tolist(), strict=True)
         state.spread = Spread(nodes, dict(pairs))
+    state.storage = Storage(msgspec.convert(body.get("storage", ()), list[StorageObject]))
     kept = body.get("namespaces", ())
     state.namespaces.update((name, tuple((k, v) for k, v in labels)) for name, labels in kept)
     state.specs = {sig: msgspec.convert(value, PodSpec) for sig, value in body["specs"]}

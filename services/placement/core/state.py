@@ -1,7 +1,7 @@
 """The state of one shard: what is true (dumped) and what is derived from it (rebuilt on load).
 
-True: configuration, nodes, signatures, the pod ledger, work to do, holds, nominations, refusals,
-what may still be bound to nodes that went, and nodes withheld because of that.
+True: configuration, nodes, storage, signatures, the pod ledger, work to do, holds, nominations,
+refusals, what may still be bound to nodes that went, and nodes withheld because of that.
 Derived: the node table's sums, pods per priority and node, totals, the kernel's caches.
 """
 
@@ -18,6 +18,7 @@ from shared.framework.images import Spread
 from shared.framework.kernel import Kernel
 from shared.framework.profile import DEFAULT, Plugins
 from shared.framework.signature import Signature
+from shared.framework.storage import Storage
 from shared.framework.table import NodeTable
 from shared.machine.core import MachineState
 from shared.model.cluster_objects import Pairs
@@ -83,6 +84,7 @@ class PlacementState(MachineState):
         self.nodes: dict[int, Node] = {}
         self.spread: Spread | None = None  # how the cluster has images; with several shards alone
         self.namespaces: dict[str, Pairs] = {}  # labels by name; only once a rule selects by them
+        self.storage = Storage()
         self.specs: dict[int, PodSpec] = {}
         self.retired: set[int] = set()
         self.last_sig = 0
@@ -111,6 +113,7 @@ class PlacementState(MachineState):
         self.table = NodeTable(TIE_SEED)
         self.table.images.set_spread(self.spread)
         self.table.counters.labels_of = self.namespaces
+        self.table.storage = self.storage
         for _, plugins in sorted(self.plugins.items()):
             self.table.score_resources(plugins.scored)
         self.kernel = Kernel()

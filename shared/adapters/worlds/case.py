@@ -5,13 +5,12 @@ others without a node are passed over. What kube-scheduler would look at and Mus
 refused, so that an answer never differs for a reason that is not told.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
 from msgspec import Struct
 
-from shared.adapters.worlds import volume_objects
 from shared.adapters.worlds.arrivals import Pod
 from shared.adapters.worlds.cluster_objects import budget_of, budget_rule_of, node_of
 from shared.adapters.worlds.controllers import Expansion
@@ -19,23 +18,13 @@ from shared.adapters.worlds.default_spread import SPREADING, spreader_of
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.known_images import KnownImages
 from shared.adapters.worlds.manifests import Object, expansion_of, namespace_of
-from shared.adapters.worlds.pod_volumes import volumes_of
 from shared.adapters.worlds.scheduler_config import config_of
-from shared.model.cluster_objects import ClusterObject
+from shared.adapters.worlds.volume_objects import READERS, storage_object
+from shared.model.cluster_objects import StorageObject
 from shared.model.default_spread import Spreaders
 from shared.model.objects import Budget, Node
 from shared.model.profile import Configuration
 
-STORAGE: dict[str, tuple[Callable[[Fields], ClusterObject], bool]] = {
-    "PersistentVolume": (volume_objects.volume, False),
-    "PersistentVolumeClaim": (volume_objects.claim, True),
-    "StorageClass": (volume_objects.storage_class, False),
-    "CSINode": (volume_objects.csi_node, False),
-    "CSIDriver": (volume_objects.csi_driver, False),
-    "CSIStorageCapacity": (volume_objects.csi_capacity, True),
-    "VolumeAttachment": (volume_objects.attachment, False),
-}
-"""How objects about volumes are read, and whether they live in a namespace."""
 READ = ("Node", "Pod", "PriorityClass", "PodDisruptionBudget", "Namespace")
 ENDED = ("Succeeded", "Failed")
 
@@ -68,7 +57,7 @@ class Case(Struct, frozen=True):
     preempt: bool = False
     namespaces: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     config: Configuration | None = None
-    storage: tuple[ClusterObject, ...] = ()
+    storage: tuple[StorageObject, ...] = ()
 
 
 class _Pods:
@@ -86,7 +75,6 @@ class _Pods:
             labels=pod.labels,
             terminating=pod.terminating,
             spread_by=self._spreaders.selector(pod.namespace, pod.labels, pod.owner),
-            volumes=volumes_of(one.document.child("spec"), pod.name, pod.uid),
         )
         return msgspec.structs.replace(pod, spec=spec)
 
@@ -100,7 +88,7 @@ def case_of(what: str, value: object) -> Case:
     objects = list(_objects(document, "objects", seen))
     classes = (one for one in objects if one.kind == "PriorityClass")
     nodes = tuple(node_of(one.metadata, one.document) for one in objects if one.kind == "Node")
-    read = _Pods(expansion_of(classes, takes_claims=True), _spreaders(document), KnownImages(nodes))
+    read = _Pods(expansion_of(classes), _spreaders(document), KnownImages(nodes))
     asked = []
     for one in _objects(document, "pods", seen):
         if one.kind != "Pod":
@@ -123,24 +111,21 @@ def case_of(what: str, value: object) -> Case:
     )
 
 
-def _storage(document: Fields) -> Iterator[ClusterObject]:
-    """Objects about volumes; one without a uid is who its name says."""
+def _storage(document: Fields) -> Iterator[StorageObject]:
+    """Objects about volumes."""
     seen: set[tuple[str, str, str]] = set()
     for item in document.children("objects"):
         kind = item.text("kind")
-        if kind not in STORAGE:
+        if kind not in READERS:
             continue
-        read, is_namespaced = STORAGE[kind]
-        metadata = item.child("metadata")
-        name = metadata.required_text("name")
-        namespace = (metadata.text("namespace") or "default") if is_namespaced else ""
-        what = f"{document.what}: {item.path}: {kind} {name}"
-        if (kind, namespace, name) in seen:
+        what = (
+            f"{document.what}: {item.path}: {kind} {item.child('metadata').required_text('name')}"
+        )
+        one = storage_object(Fields(what, "", item.values))
+        if (kind, one.namespace, one.name) in seen:
             raise Fields(what, "metadata", {}).error("name", "is a duplicate")
-        seen.add((kind, namespace, name))
-        identity = {"uid": f"{kind}.{namespace}.{name}", "namespace": namespace}
-        given = {key: value for key, value in metadata.values.items() if value}
-        yield read(Fields(what, "", {**item.values, "metadata": identity | given}))
+        seen.add((kind, one.namespace, one.name))
+        yield one
 
 
 def _objects(document: Fields, key: str, seen: set[tuple[str, str, str]]) -> Iterator[Object]:

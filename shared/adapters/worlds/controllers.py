@@ -19,6 +19,7 @@ from shared.adapters.worlds.pod_templates import (
     duration_ms,
     template_of,
 )
+from shared.adapters.worlds.pod_volumes import has_own_claims, volumes_of_pod
 from shared.framework.custom import metadata_read, shown
 
 ARRIVES_AFTER = "muster.io/arrives-after"
@@ -54,16 +55,9 @@ METADATA_FIELDS = {
 class Expansion:
     """Makes pods of objects; holds what a cluster would look up."""
 
-    def __init__(
-        self,
-        classes: Mapping[str, PriorityClass],
-        default: PriorityClass,
-        takes_claims: bool = False,
-    ) -> None:
-        """`default` is the priority of pods that name no class. Pods with volume claims are refused
-        unless somebody `takes_claims`.
-        """
-        self._classes, self._default, self._takes_claims = classes, default, takes_claims
+    def __init__(self, classes: Mapping[str, PriorityClass], default: PriorityClass) -> None:
+        """`default` is the priority of pods that name no class."""
+        self._classes, self._default = classes, default
 
     def pods(self, document: Fields, metadata: Fields, namespace: str) -> Iterator[Pod]:
         """The object's pods, in order."""
@@ -81,7 +75,7 @@ class Expansion:
             return
         spec.only(SPEC_FIELDS[kind])
         if spec.has("volumeClaimTemplates"):
-            raise spec.error("volumeClaimTemplates", "volume claims are not supported")
+            raise spec.error("volumeClaimTemplates", "no claims are made of templates")
         if not spec.has("template"):
             raise spec.error("template", "is required")
         pod = spec.child("template")
@@ -97,9 +91,7 @@ class Expansion:
     def _template(self, metadata: Fields, spec: Fields, namespace: str) -> Template:
         labels, annotations = metadata.mapping("labels"), metadata.mapping("annotations")
         seen = shown(metadata_read(), namespace, labels, annotations)
-        return template_of(
-            metadata, spec, self._classes, self._default, seen, takes_claims=self._takes_claims
-        )
+        return template_of(metadata, spec, self._classes, self._default, seen)
 
 
 def _owner(kind: str, name: str) -> str:
@@ -121,11 +113,14 @@ def _count(kind: str, spec: Fields) -> int:
 def _pod(
     template: Template, name: str, namespace: str, at_ms: int, lifetime_ms: int, uid: str = ""
 ) -> Pod:
-    ref = template.ref
+    ref, spec = template.ref, template.spec
+    if has_own_claims(spec.volumes):
+        owner = uid or f"{namespace}.{name}"
+        spec = structs.replace(spec, volumes=volumes_of_pod(spec.volumes, name, owner))
     return Pod(
         name=name,
         uid=uid,
-        spec=template.spec,
+        spec=spec,
         labels=template.labels,
         namespace=namespace,
         gang=gang_key(namespace, ref) if ref else "",

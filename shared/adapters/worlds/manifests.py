@@ -26,6 +26,7 @@ from shared.adapters.worlds.documents import manifest_files, read_objects
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.known_images import KnownImages
 from shared.adapters.worlds.pod_templates import PriorityClass
+from shared.adapters.worlds.volume_objects import READERS, storage_object
 from shared.model.cluster_objects import ClusterObject, Namespace
 from shared.model.objects import Budget, Gang, Node, PodSpec
 from shared.model.world import Rejection, World
@@ -43,9 +44,16 @@ API_VERSIONS = {
     "Namespace": "v1",
     "Service": "v1",
     "ReplicationController": "v1",
+    "PersistentVolume": "v1",
+    "PersistentVolumeClaim": "v1",
+    **dict.fromkeys(("StorageClass", "CSINode", "CSIDriver"), "storage.k8s.io/v1"),
+    **dict.fromkeys(("CSIStorageCapacity", "VolumeAttachment"), "storage.k8s.io/v1"),
 }
 NAME_LABEL = "kubernetes.io/metadata.name"
-CLUSTER_KINDS = ("Node", "PriorityClass", "Namespace")
+CLUSTER_KINDS = (
+    *("Node", "PriorityClass", "Namespace"),
+    *(kind for kind, (_, is_namespaced) in READERS.items() if not is_namespaced),
+)
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
@@ -123,10 +131,11 @@ def manifests_world(paths: Sequence[Path]) -> World:
 
 
 def _objects(reading: _Reading) -> Iterator[ClusterObject]:
-    """What rules between pods look at besides pods."""
+    """What rules between pods, and those about volumes, look at besides pods."""
     yield from (namespace_of(found) for found in reading.of("Namespace"))
     for found in reading.of(*SPREADING, DEPLOYMENT):
         yield spreader_of(found.document, found.metadata, found.namespace)
+    yield from (storage_object(found.document) for found in reading.of(*READERS))
 
 
 def namespace_of(found: Object) -> Namespace:
@@ -156,7 +165,7 @@ def _groups(reading: _Reading) -> dict[str, Group]:
     return found
 
 
-def expansion_of(classes_given: Iterable[Object], takes_claims: bool = False) -> Expansion:
+def expansion_of(classes_given: Iterable[Object]) -> Expansion:
     """What makes pods, with these PriorityClasses at hand."""
     classes: dict[str, PriorityClass] = {}
     default, default_name = PriorityClass(0), ""
@@ -166,7 +175,7 @@ def expansion_of(classes_given: Iterable[Object], takes_claims: bool = False) ->
             raise found.document.error("globalDefault", f"{default_name} is the default already")
         if is_default:
             default, default_name = classes[found.name], found.name
-    return Expansion(classes, default, takes_claims)
+    return Expansion(classes, default)
 
 
 def _pods(reading: _Reading, groups: dict[str, Group], nodes: frozenset[str]) -> list[Pod]:

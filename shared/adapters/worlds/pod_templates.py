@@ -1,6 +1,6 @@
 """A pod's metadata and spec to what the scheduler sees of it; knows no controllers.
 
-Fields that the API knows and that decide nothing here (commands, probes, volumes of the node) are
+Fields that the API knows and that decide nothing here (commands, probes, security contexts) are
 passed over. Rules that would be broken if they were passed over are refused.
 """
 
@@ -11,6 +11,7 @@ from msgspec import Struct
 from shared.adapters.worlds import affinity, pod_rules, quantities
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.pod_volumes import volumes_of
 from shared.adapters.worlds.requests import Effective, effective, take_gpu
 from shared.model.images import canonical
 from shared.model.objects import CPU, MEMORY, HostPort, PodSpec
@@ -24,6 +25,7 @@ USED = {
     *("containers", "initContainers", "overhead", "resources", "nodeSelector", "affinity"),
     *("tolerations", "schedulingGates", "priorityClassName", "priority", "preemptionPolicy"),
     *("nodeName", "schedulerName", "hostNetwork", "workloadRef", "topologySpreadConstraints"),
+    "volumes",
 }
 PASSED_OVER = {
     *("activeDeadlineSeconds", "automountServiceAccountToken", "dnsConfig", "dnsPolicy"),
@@ -31,7 +33,7 @@ PASSED_OVER = {
     *("hostUsers", "hostname", "hostnameOverride", "imagePullSecrets", "os", "readinessGates"),
     *("restartPolicy", "runtimeClassName", "securityContext", "serviceAccount"),
     *("serviceAccountName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain"),
-    *("terminationGracePeriodSeconds", "volumes"),
+    "terminationGracePeriodSeconds",
 }
 CONTAINER_FIELDS = {
     *("name", "resources", "ports", "restartPolicy"),
@@ -41,7 +43,6 @@ CONTAINER_FIELDS = {
     *("terminationMessagePolicy", "tty", "volumeDevices", "volumeMounts"),
 }
 PORT_FIELDS = ("containerPort", "hostPort", "hostIP", "name", "protocol")
-CLAIM_VOLUMES = ("persistentVolumeClaim", "ephemeral")
 
 
 class PriorityClass(Struct, frozen=True):
@@ -81,14 +82,9 @@ def template_of(
     classes: Mapping[str, PriorityClass],
     default: PriorityClass,
     shown: tuple[tuple[str, str], ...] = (),
-    takes_claims: bool = False,
 ) -> Template:
-    """Read a pod's metadata.labels and spec; `shown` is what plugins of users read. A pod with
-    volume claims is refused unless somebody `takes_claims`.
-    """
+    """Read a pod's metadata.labels and spec; `shown` is what plugins of users read."""
     spec.only(USED | PASSED_OVER)
-    if not takes_claims:
-        _refuse_claims(spec)
     _check_containers(spec)
     amounts = effective(spec)
     gpu = take_gpu(spec, amounts.real)
@@ -117,6 +113,7 @@ def template_of(
         images=_images(spec),
         image_volumes=_image_volumes(spec),
         shown=shown,
+        volumes=volumes_of(spec),
     )
     return Template(
         spec=pod_spec,
@@ -130,13 +127,6 @@ def template_of(
 def _asked(amounts: Effective) -> tuple[int, int] | None:
     pairs = [(one[CPU], one[MEMORY]) for one in (amounts.asked, amounts.nonzero)]
     return None if pairs[0] == pairs[1] else pairs[0]
-
-
-def _refuse_claims(spec: Fields) -> None:
-    for volume in spec.children("volumes"):
-        for key in CLAIM_VOLUMES:
-            if volume.has(key):
-                raise volume.error(key, "volume claims are not supported")
 
 
 def _check_containers(spec: Fields) -> None:

@@ -1,24 +1,43 @@
 """The volumes of a pod that decide where it may run: claims, and disks that it names itself."""
 
+from msgspec.structs import replace
+
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.volume_objects import DISKS, MANAGED
 from shared.model.volumes import AZURE, ISCSI, RBD, ClaimUse, Disk, PodVolume
 
 POOL = "rbd"
+ITS_OWN = "*"
+"""Instead of a pod's name, in a template: the claim is made for each of its pods."""
 NAMES = {**DISKS, ISCSI: "iqn", RBD: "image"}
 
 
-def volumes_of(spec: Fields, pod: str, uid: str) -> tuple[PodVolume, ...]:
-    """spec.volumes of a pod, in their order. All other kinds are passed over."""
-    found = (_volume(one, pod, uid) for one in spec.children("volumes"))
+def volumes_of(spec: Fields) -> tuple[PodVolume, ...]:
+    """spec.volumes of a template, in their order. All other kinds are passed over."""
+    found = (_volume(one) for one in spec.children("volumes"))
     return tuple(one for one in found if one is not None)
 
 
-def _volume(fields: Fields, pod: str, uid: str) -> PodVolume | None:
+def has_own_claims(volumes: tuple[PodVolume, ...]) -> bool:
+    """Whether each pod of a template has claims that no other has."""
+    return any(isinstance(one, ClaimUse) and one.pod == ITS_OWN for one in volumes)
+
+
+def volumes_of_pod(volumes: tuple[PodVolume, ...], pod: str, uid: str) -> tuple[PodVolume, ...]:
+    """Those of a template, as one pod of it has them."""
+    return tuple(
+        replace(one, name=f"{pod}-{one.name}", pod=pod, owner=uid)
+        if isinstance(one, ClaimUse) and one.pod == ITS_OWN
+        else one
+        for one in volumes
+    )
+
+
+def _volume(fields: Fields) -> PodVolume | None:
     if fields.has("persistentVolumeClaim"):
         return ClaimUse(fields.child("persistentVolumeClaim").required_text("claimName"))
     if fields.has("ephemeral"):
-        return ClaimUse(f"{pod}-{fields.required_text('name')}", pod, uid)
+        return ClaimUse(fields.required_text("name"), ITS_OWN)
     for kind, key in NAMES.items():
         if fields.has(kind):
             return _disk(fields.child(kind), kind, key)

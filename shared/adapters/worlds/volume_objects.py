@@ -1,11 +1,12 @@
 """Objects about volumes: what of each is read, from a live API as from files."""
 
+from collections.abc import Callable
 from typing import Any
 
 from shared.adapters.worlds import affinity, quantities
 from shared.adapters.worlds.fields import Fields
 from shared.model import cluster_objects as model
-from shared.model.cluster_objects import ClusterObject, LabelSelector, Pairs
+from shared.model.cluster_objects import LabelSelector, Pairs, StorageObject
 from shared.model.objects import Requirement, SelectorTerm
 from shared.model.volumes import AWS, AZURE, CINDER, GCE
 
@@ -47,7 +48,7 @@ def _class(meta: Fields, spec: Fields) -> str:
     return notes.text(BETA_CLASS) if notes.has(BETA_CLASS) else spec.text("storageClassName")
 
 
-def volume(document: Fields) -> ClusterObject:
+def volume(document: Fields) -> StorageObject:
     """A PersistentVolume."""
     meta, spec = document.child("metadata"), document.child("spec")
     csi, claim_ref = spec.child("csi"), None
@@ -76,7 +77,7 @@ def volume(document: Fields) -> ClusterObject:
     )
 
 
-def claim(document: Fields) -> ClusterObject:
+def claim(document: Fields) -> StorageObject:
     """A PersistentVolumeClaim."""
     meta, spec = document.child("metadata"), document.child("spec")
     notes = meta.child("annotations")
@@ -98,7 +99,7 @@ def claim(document: Fields) -> ClusterObject:
     )
 
 
-def storage_class(document: Fields) -> ClusterObject:
+def storage_class(document: Fields) -> StorageObject:
     """A StorageClass."""
     return model.StorageClass(
         **identity(document),
@@ -116,7 +117,7 @@ def _topology(fields: Fields) -> SelectorTerm:
     return SelectorTerm(tuple(found))
 
 
-def csi_node(document: Fields) -> ClusterObject:
+def csi_node(document: Fields) -> StorageObject:
     """A CSINode."""
     drivers = [
         model.NodeDriver(
@@ -133,13 +134,13 @@ def _count(allocatable: Fields) -> int | None:
     return allocatable.integer("count", 0, 0, INT32_MAX) if allocatable.has("count") else None
 
 
-def csi_driver(document: Fields) -> ClusterObject:
+def csi_driver(document: Fields) -> StorageObject:
     """A CSIDriver."""
     tells = document.child("spec").flag("storageCapacity")
     return model.CSIDriver(**identity(document), storage_capacity=tells)
 
 
-def csi_capacity(document: Fields) -> ClusterObject:
+def csi_capacity(document: Fields) -> StorageObject:
     """A CSIStorageCapacity."""
     key = "nodeTopology"
     return model.CSIStorageCapacity(
@@ -151,7 +152,7 @@ def csi_capacity(document: Fields) -> ClusterObject:
     )
 
 
-def attachment(document: Fields) -> ClusterObject:
+def attachment(document: Fields) -> StorageObject:
     """A VolumeAttachment."""
     spec = document.child("spec")
     return model.VolumeAttachment(
@@ -160,3 +161,27 @@ def attachment(document: Fields) -> ClusterObject:
         node=spec.text("nodeName"),
         volume=spec.child("source").text("persistentVolumeName"),
     )
+
+
+READERS: dict[str, tuple[Callable[[Fields], StorageObject], bool]] = {
+    "PersistentVolume": (volume, False),
+    "PersistentVolumeClaim": (claim, True),
+    "StorageClass": (storage_class, False),
+    "CSINode": (csi_node, False),
+    "CSIDriver": (csi_driver, False),
+    "CSIStorageCapacity": (csi_capacity, True),
+    "VolumeAttachment": (attachment, False),
+}
+"""How objects about volumes are read, and whether they live in a namespace."""
+
+
+def storage_object(document: Fields) -> StorageObject:
+    """An object of one of these kinds, of a file; one without a uid is who its name says."""
+    kind, metadata = document.text("kind"), document.child("metadata")
+    read, is_namespaced = READERS[kind]
+    name = metadata.required_text("name")
+    namespace = (metadata.text("namespace") or "default") if is_namespaced else ""
+    who = {"uid": f"{kind}.{namespace}.{name}"}
+    given = {key: value for key, value in metadata.values.items() if value}
+    metadata_of = who | given | {"namespace": namespace}
+    return read(Fields(document.what, "", {**document.values, "metadata": metadata_of}))

@@ -29,14 +29,14 @@ SSD = (SelectorTerm((Requirement("disk", "In", ("ssd",)),)),)
 def test_the_example_becomes_options_of_three_services():
     config = read_profiles(EXAMPLE)
     found = with_profiles({"placement": {"batch": False}}, config)
-    assert found["ingest"] == {"schedulers": NAMES, "default_spread": True}
+    assert found["ingest"] == {"schedulers": NAMES, "default_spread": True, "volumes": True}
     assert found["queueing"] == {"backoff_initial_ms": 1_000, "backoff_max_ms": 10_000}
     placement = parse_config(msgspec.json.decode(msgspec.json.encode(found["placement"])))
     assert config is not None
     assert placement.profiles == config.profiles
     assert not placement.batch
     without = with_profiles({"placement": {}}, None)
-    assert without == {"placement": {}, "ingest": {"default_spread": True}}
+    assert without == {"placement": {}, "ingest": {"default_spread": True, "volumes": True}}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,15 @@ from services.ingest.service import IngestShell
 from shared.adapters.sim_cluster import SimCluster
 from shared.events.base import Configured, Event
 from shared.events.describe import View, describe
-from shared.events.ingest import ListApplied, ListAsked, ObjectsGone, ObjectsSet
+from shared.events.ingest import (
+    ListApplied,
+    ListAsked,
+    ObjectsGone,
+    ObjectsSet,
+    SignatureDefined,
+    StorageGone,
+    StorageSet,
+)
 from shared.events.names import Names
 from shared.events.observed import (
     ListBegan,
@@ -19,9 +27,10 @@ from shared.events.observed import (
     WatchAdvanced,
 )
 from shared.model.cluster_objects import ClusterObject, Namespace, StorageClass
+from shared.model.volumes import ClaimUse
 from shared.model.world import World
 from tests.unit.ingest.test_shell import Owner
-from tests.unit.ingest.world import ingest, listed, names
+from tests.unit.ingest.world import SMALL, ingest, listed, names, pods
 
 FAST = StorageClass(uid="s1", name="fast", provisioner="p")
 TEAM = Namespace(uid="n1", name="team", labels=(("env", "test"),))
@@ -42,6 +51,33 @@ def test_what_differs_is_told_and_nothing_else():
     assert steps.when(ObjectsDeletedSeen("s1\nnobody")) == [ObjectsGone("s1")]
     assert steps.when(ObjectsDeletedSeen("s1")) == []
     assert list(steps.state.objects) == ["n1"]
+
+
+def test_shards_are_told_of_what_is_about_volumes():
+    steps = ingest(volumes=True)
+    told = steps.when(seen(FAST, TEAM))
+    assert told == [ObjectsSet((TEAM,)), StorageSet((FAST,))]
+    assert told[1].to() == StorageGone("s1").to() == ("placement",)
+    assert steps.when(ObjectsDeletedSeen("s1\nn1")) == [ObjectsGone("n1"), StorageGone("s1")]
+
+
+def test_what_was_known_before_is_told_once_shards_are():
+    steps = ingest()
+    steps.when(seen(SLOW, FAST, TEAM))
+    on = Configured({"ingest": {"volumes": True}})
+    assert steps.when(on) == [StorageSet((FAST, SLOW))]
+    assert steps.when(on) == []
+
+
+def test_claims_of_pods_are_of_their_namespace():
+    steps = ingest()
+    claims = msgspec.structs.replace(SMALL, volumes=(ClaimUse("c"),))
+    told = [
+        *steps.when(pods("a", spec=claims, namespace="x")),
+        *steps.when(pods("b", at=2, spec=claims, namespace="y")),
+    ]
+    defined = [one for one in told if isinstance(one, SignatureDefined)]
+    assert [one.spec.namespace for one in defined] == ["x", "y"]
 
 
 def test_nobody_else_is_told():

@@ -6,10 +6,11 @@ from shared.adapters.kube_cluster import KubeCluster
 from shared.events.observed import PodsSeen
 from shared.framework.custom import Plugin
 from shared.model.objects import PodTerm, Requirement, SpreadConstraint
+from shared.model.volumes import GCE, ClaimUse, Disk
 from shared.testing.custom_plugins import known
 from tests.unit.kube.fake_api import FakeApi
 
-CLAIM = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+CLAIM = [{"name": "gpu", "resourceClaimName": "c"}]
 TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}
 AWAY = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}
 IS_DB = Requirement("app", "In", ("db",))
@@ -20,9 +21,9 @@ async def test_rules_between_pods_are_read(cluster: KubeCluster, api: FakeApi):
     api.pod("away", affinity=AWAY)
     api.pod("even", topologySpreadConstraints=[spread])
     # It cannot wait for us, but while it runs others heed what it wants.
-    api.pod("runs", affinity=AWAY, volumes=CLAIM, nodeName="node-0")
+    api.pod("runs", affinity=AWAY, resourceClaims=CLAIM, nodeName="node-0")
     odd = {"podAntiAffinity": {"odd": 1}}
-    api.pod("odd", affinity=odd, volumes=CLAIM, nodeName="node-0")
+    api.pod("odd", affinity=odd, resourceClaims=CLAIM, nodeName="node-0")
     listed = await cluster.list_all("pods")
     seen = {event.names: event.spec for event in listed.events if isinstance(event, PodsSeen)}
     away = (PodTerm("zone", (IS_DB,)),)
@@ -40,6 +41,25 @@ async def test_images_of_pods_are_read(cluster: KubeCluster, api: FakeApi):
     (seen,) = (one for one in (await cluster.list_all("pods")).events if isinstance(one, PodsSeen))
     assert seen.spec.images == ("app:latest",)
     assert seen.spec.image_volumes == ("registry.example:5000/data:latest",)
+
+
+async def test_volumes_of_pods_are_read(cluster: KubeCluster, api: FakeApi):
+    token: dict[str, object] = {"projected": {}}
+    bound = {"name": "data", "persistentVolumeClaim": {"claimName": "c"}}
+    own = {"name": "own", "ephemeral": {"volumeClaimTemplate": {}}}
+    for name in ("a", "b"):
+        api.pod(name, volumes=[bound, {"name": f"kube-api-access-{name}", **token}])
+        api.pod(f"own-{name}", volumes=[own])
+    disk = {"name": "d", "gcePersistentDisk": {"pdName": "d", "readOnly": True}}
+    # It cannot wait for us, but while it runs it has its disk.
+    api.pod("runs", volumes=[disk], resourceClaims=CLAIM, nodeName="node-0")
+    listed = await cluster.list_all("pods")
+    seen = {event.names: event for event in listed.events if isinstance(event, PodsSeen)}
+    assert seen["a\nb"].spec.volumes == (ClaimUse("c"),)
+    for name in ("own-a", "own-b"):
+        owner = seen[name].uids
+        assert seen[name].spec.volumes == (ClaimUse(f"{name}-own", name, owner),)
+    assert seen["runs"].spec.volumes == (Disk(GCE, "d", read_only=True),)
 
 
 async def test_keys_of_labels_are_read_with_the_labels(cluster: KubeCluster, api: FakeApi):

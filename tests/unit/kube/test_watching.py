@@ -35,6 +35,9 @@ from tests.unit.kube.fake_api import COLLECTIONS, FakeApi, status
 NODE = {"allocatable": {"cpu": "4", "memory": "1Gi", "pods": "10"}}
 LIMIT_S = 5.0
 
+CLAIM = [{"name": "gpu", "resourceClaimName": "c"}]
+"""Nobody here schedules pods with one."""
+
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
@@ -274,21 +277,18 @@ async def test_a_line_in_pieces_is_one_line(watch: Watch, api: FakeApi):
 async def test_bad_objects_are_named_and_stop_nothing(cluster: KubeCluster, api: FakeApi):
     api.pod("good")
     api.put("pods", "bad", spec={"schedulerName": "muster", "containers": 7})
-    api.pod("claims", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    api.pod("claims", resourceClaims=CLAIM)
     api.pod("holds", volumes=[{"persistentVolumeClaim": {}}], nodeName="node-0")
     listed = await cluster.list_all("pods")
     rejected = [event for event in listed.events if isinstance(event, InputRejected)]
     assert [(one.what, one.field) for one in rejected] == [
         ("Pod default/bad", "spec.containers"),
-        ("Pod default/claims", "spec.volumes[0].persistentVolumeClaim"),
+        ("Pod default/claims", "spec.resourceClaims"),
     ]
     seen = [event for event in listed.events if isinstance(event, PodsSeen)]
     assert sorted(event.names for event in seen) == ["good", "holds"]
     (holds,) = [event for event in seen if event.names == "holds"]
     assert holds.spec.request("cpu") == 100
-
-
-CLAIM = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
 
 
 async def test_a_running_pod_that_is_being_deleted_is_told_so(watch: Watch, api: FakeApi):
@@ -301,7 +301,7 @@ async def test_a_running_pod_that_is_being_deleted_is_told_so(watch: Watch, api:
 
 
 async def test_a_pod_that_cannot_be_scheduled_at_all_says_so(watch: Watch, api: FakeApi):
-    api.pod("lonely", volumes=CLAIM)
+    api.pod("lonely", resourceClaims=CLAIM)
     api.pod("other")
     await watch.until(lambda: "other" in watch.names())
 
@@ -314,9 +314,7 @@ async def test_a_pod_that_cannot_be_scheduled_at_all_says_so(watch: Watch, api: 
         while not (api.events and conditions()):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     (condition,) = conditions()
-    assert condition["message"] == (
-        "spec.volumes[0].persistentVolumeClaim: volume claims are not supported"
-    )
+    assert condition["message"] == "spec.resourceClaims: is an unknown field"
     api.pod("last")
     await watch.until(lambda: "last" in watch.names())
     assert len(watch.of(InputRejected)) == 1, "its own condition must not make it refused again"
@@ -335,11 +333,11 @@ async def until(holds: Callable[[], bool]) -> None:
 async def test_it_says_so_again_as_long_as_it_waits(watch: Watch, api: FakeApi, monkeypatch):
     monkeypatch.setattr(kube_refusals, "AGAIN_S", 0.02)
     for name in ("gone", "bound"):
-        api.pod(name, volumes=CLAIM)
+        api.pod(name, resourceClaims=CLAIM)
     await watch.until(lambda: len(watch.of(InputRejected)) == 2)
     await until(lambda: min(patches(api, "gone"), patches(api, "bound")) > 3)
     api.delete("pods", "gone")
-    api.pod("bound", volumes=CLAIM, nodeName="node-0")
+    api.pod("bound", resourceClaims=CLAIM, nodeName="node-0")
     await watch.until(lambda: "bound" in watch.names())
     await asyncio.sleep(0.1)
     before = patches(api, "gone"), patches(api, "bound")
@@ -348,7 +346,7 @@ async def test_it_says_so_again_as_long_as_it_waits(watch: Watch, api: FakeApi, 
     # Who comes does not wait for those who have said it.
     monkeypatch.setattr(kube_refusals, "AGAIN_S", 100.0)
     for name in ("first", "second"):
-        api.pod(name, volumes=CLAIM)
+        api.pod(name, resourceClaims=CLAIM)
     await watch.until(lambda: len(watch.of(InputRejected)) == 4)
     await until(lambda: patches(api, "first") == patches(api, "second") == 1)
     await asyncio.sleep(0.1)
@@ -362,7 +360,7 @@ async def test_what_nobody_heard_is_said_again_soon(watch: Watch, api: FakeApi, 
         return web.json_response({}, status=500)
 
     api.faults.append(("lonely/status", fail))
-    api.pod("lonely", volumes=CLAIM)
+    api.pod("lonely", resourceClaims=CLAIM)
     await watch.until(lambda: bool(watch.of(InputRejected)))
     await until(lambda: patches(api, "lonely") == 2)
     await asyncio.sleep(0.1)
@@ -371,12 +369,12 @@ async def test_what_nobody_heard_is_said_again_soon(watch: Watch, api: FakeApi, 
 
 async def test_a_gated_pod_has_said_why_it_waits(watch: Watch, api: FakeApi):
     gates = [{"name": "example.com/wait"}]
-    api.pod("lonely", volumes=CLAIM, schedulingGates=gates)
+    api.pod("lonely", resourceClaims=CLAIM, schedulingGates=gates)
     api.pod("other")
     await watch.until(lambda: "other" in watch.names())
     await asyncio.sleep(0.05)
     assert patches(api, "lonely") == 0
-    api.pod("lonely", volumes=CLAIM)
+    api.pod("lonely", resourceClaims=CLAIM)
     await until(lambda: patches(api, "lonely") == 1)
     assert len(watch.of(InputRejected)) == 1
 

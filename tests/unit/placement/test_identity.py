@@ -5,7 +5,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from muster.why import node_answer
-from services.placement.core import improve
+from services.placement.core import undecided
 from shared.events.ingest import NamespacesSet, PodsRelabelled, SignatureDefined, SignatureRetired
 from shared.events.permit import HoldAsked, OfferAsked
 from shared.events.placement import (
@@ -217,14 +217,14 @@ def test_hard_rules_are_refused_where_no_shard_sees_all_pods():
         shard = shard_with(hard, placements=2).dispatch(1, 5)
         (refused,) = shard.run()
         assert isinstance(refused, Refused)
-        assert refused.reasons == ((improve.NEEDS_ONE_SHARD, 2),)
+        assert refused.reasons == ((undecided.NEEDS_ONE_SHARD, 2),)
         assert (refused.resolvable, refused.preemptible) == (0, False)
         shard.nodes(3, node("c"))
         (event,) = [event for event in shard.reload().run() if isinstance(event, Improved)]
         assert event.sigs == b""
         said = node_answer(shard.state, 1, 5, "a")
         assert said is not None
-        assert said.reasons == (improve.NEEDS_ONE_SHARD,)
+        assert said.reasons == (undecided.NEEDS_ONE_SHARD,)
 
 
 def test_gangs_with_hard_rules_are_refused_there_too():
@@ -235,7 +235,7 @@ def test_gangs_with_hard_rules_are_refused_there_too():
     assert isinstance(offered, GangOffered)
     assert isinstance(refused, GangRefused)
     assert offered.counts == (0,)
-    assert offered.reasons == refused.reasons == ((improve.NEEDS_ONE_SHARD, 2),)
+    assert offered.reasons == refused.reasons == ((undecided.NEEDS_ONE_SHARD, 2),)
 
 
 def test_preferences_count_for_nothing_there():

@@ -87,7 +87,7 @@ REQUESTS = "Pod default/p: spec.containers[0].resources.requests"
         (pod(topologySpreadConstraints=[{}]), "Constraints[0].whenUnsatisfiable: is required"),
         (
             pod(volumes=[{"name": "v", "persistentVolumeClaim": {}}]),
-            "spec.volumes[0].persistentVolumeClaim: volume claims are not supported",
+            "spec.volumes[0].persistentVolumeClaim.claimName: is required",
         ),
         (
             pod(containers=[container(**{"nvidia.com/gpu": 1, "muster.io/gpu-milli": 5})]),
