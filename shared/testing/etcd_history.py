@@ -21,6 +21,7 @@ from shared.testing.etcd_store import EtcdStore, after, encoded
 PODS = "/registry/pods/"
 NODES = "/registry/minions/"
 WORKLOADS = "/registry/workloads/"
+NAMESPACES = "/registry/namespaces/"
 _MARKER = "/muster-test/marker"
 _RETRY_S = 0.1
 
@@ -43,7 +44,7 @@ class EtcdHistory:
     def __init__(
         self,
         etcd_url: str,
-        prefixes: tuple[str, ...] = (PODS, NODES, WORKLOADS),
+        prefixes: tuple[str, ...] = (PODS, NODES, WORKLOADS, NAMESPACES),
         *,
         since: int | None = None,
     ) -> None:
@@ -76,7 +77,7 @@ class EtcdHistory:
                 watched.shutdown(socket.SHUT_RDWR)
         self._thread.join()
 
-    def settle(self, timeout_s: float = 30.0) -> int:
+    def settle(self, timeout_s: float = 300.0) -> int:
         """Until everything that etcd has stored by now is here; returns its revision."""
         body = {"key": encoded(_MARKER), "value": encoded("")}
         revision = int(self._store.ask("/v3/kv/put", body)["header"]["revision"])

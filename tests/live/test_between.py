@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
+from tests.live.case import Case
+from tests.live.conftest import NewCluster
 from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -18,8 +21,13 @@ def role(name: str) -> dict[str, Any]:
     return {"topologyKey": HOST, "labelSelector": {"matchLabels": {"role": name}}}
 
 
-def test_rules_between_pods_hold_on_a_real_api(cluster: KubeServers, tmp_path):
-    api = cluster.api
+@pytest.fixture(scope="module")
+def servers(new_cluster: NewCluster) -> KubeServers:
+    return new_cluster(KubeOptions(storage_json=True))
+
+
+def test_rules_between_pods_hold_on_a_real_api(servers: KubeServers, case: Case, tmp_path):
+    api = servers.api
     create_nodes(api, ["node-a", "node-b", "node-c"])
 
     def create(name: str, **spec: Any) -> None:
@@ -34,7 +42,7 @@ def test_rules_between_pods_hold_on_a_real_api(cluster: KubeServers, tmp_path):
     shy = {"podAntiAffinity": {HARD: [role("plain")]}}
     near = {"podAffinity": {HARD: [role("plain")]}}
     even = {**role("even"), "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
-    with muster_run(cluster.kubeconfig, tmp_path, "-o", "json") as muster:
+    with muster_run(servers.kubeconfig, tmp_path, "-o", "json") as muster:
         # Nobody asks who this one is yet, and nobody names it when the others come.
         create("plain-0")
         until("the plain pod is bound", lambda: bool(on("plain")))
@@ -57,3 +65,5 @@ def test_rules_between_pods_hold_on_a_real_api(cluster: KubeServers, tmp_path):
     assert len({*on("apart")}) == 3
     assert sorted(Counter(on("even")).values()) == [2, 2, 2]
     assert on("near") == on("plain") != on("shy")
+    verdict = case.check(tmp_path / "run")
+    assert (verdict.races, verdict.waiting) == ([], 1)

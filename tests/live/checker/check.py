@@ -20,9 +20,10 @@ CREATED = 201
 
 @dataclass(frozen=True)
 class Race:
-    """A bind of ours that found less room than its decision knew of. `missed` are the pods that it
-    had not been told of, `stale_s` for how long the oldest of them had been there when we decided:
-    0 when it came later, while our bind was on its way.
+    """A bind of ours that found less room, or other neighbours, than its decision knew of.
+    `missed` are the pods on its node that it had not been told of, `stale_s` for how long the
+    oldest of them had been there when we decided: 0 when it came later, while our bind was on its
+    way.
     """
 
     revision: int
@@ -157,7 +158,7 @@ class _Case:
 
     def _race(self, world: World, change: Change, uid: str, node: str) -> None:
         decided = [one for one in self.decisions.get(uid, ()) if one.node == node]
-        over = world.over(node) if node in world.nodes else ["the node itself"]
+        over = self._wrong(world, change.value, node)
         if not decided or not over:
             return
         last = decided[-1]
@@ -169,6 +170,14 @@ class _Case:
         names = tuple(sorted(there[other]["metadata"]["name"] for other in missed))
         name = change.key.removeprefix(PODS)
         self.verdict.races.append(Race(change.revision, name, node, tuple(over), names, stale_s))
+
+    def _wrong(self, world: World, pod: Any, node: str) -> list[str]:
+        """What is wrong with this pod on this node, as etcd has it now."""
+        if node not in world.nodes:
+            return ["the node itself"]
+        around = world.around(pod)
+        said = around.apart(world.nodes[node]) if around else ""
+        return [*world.over(node), *filter(None, [said])]
 
     def _bound_s(self, uid: str) -> float:
         """When the server had bound this pod; 0 when it did not tell."""

@@ -15,6 +15,7 @@ _LARGE = {letter: Decimal(1000 ** (power + 1)) for power, letter in enumerate("k
 _BINARY = {f"{letter}i": Decimal(1024 ** (power + 1)) for power, letter in enumerate("KMGTPE")}
 _SUFFIXES = {**_SMALL, **_LARGE, **_BINARY}
 FINISHED = ("Succeeded", "Failed")
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
@@ -70,22 +71,10 @@ def allocatable(node: Mapping[str, Any]) -> Amounts:
 
 
 def refuse_unknown(pod: Mapping[str, Any]) -> None:
-    """Raises CannotJudge for a pod whose rules are wider than one node."""
+    """Raises CannotJudge for a pod whose place depends on claims."""
     spec = pod["spec"]
-    affinity = spec.get("affinity") or {}
     claims = [one for one in spec.get("volumes") or () if "persistentVolumeClaim" in one]
-    spread = [
-        one
-        for one in spec.get("topologySpreadConstraints") or ()
-        if one["whenUnsatisfiable"] == "DoNotSchedule"
-    ]
-    for what, there in (
-        ("podAffinity", affinity.get("podAffinity")),
-        ("podAntiAffinity", affinity.get("podAntiAffinity")),
-        ("volumes", claims),
-        ("topologySpreadConstraints", spread),
-        ("resourceClaims", spec.get("resourceClaims")),
-    ):
+    for what, there in (("volumes", claims), ("resourceClaims", spec.get("resourceClaims"))):
         if there:
             raise CannotJudge(f"pod {pod['metadata']['name']} has {what}")
 
@@ -101,13 +90,13 @@ def why_not(
     `used` is what the pods on the node take, `beside` are these pods.
     """
     spec = pod["spec"]
-    if node["spec"].get("unschedulable") and not _tolerates(spec, _UNSCHEDULABLE):
+    if node["spec"].get("unschedulable") and not tolerates(spec, _UNSCHEDULABLE):
         return ["node(s) were unschedulable"]
     taints = node["spec"].get("taints") or ()
-    hard = [taint for taint in taints if taint["effect"] in ("NoSchedule", "NoExecute")]
-    if not all(_tolerates(spec, taint) for taint in hard):
+    hard = [taint for taint in taints if taint["effect"] in HARD_EFFECTS]
+    if not all(tolerates(spec, taint) for taint in hard):
         return ["node(s) had untolerated taint(s)"]
-    if not _selected(spec, node):
+    if not selected(spec, node):
         return ["node(s) didn't match Pod's node affinity/selector"]
     taken = [port for other in beside for port in _ports(other)]
     if any(_clash(port, other) for port in _ports(pod) for other in taken):
@@ -120,7 +109,8 @@ def _too_much(asked: Amounts, has: Amounts, used: Mapping[str, int]) -> list[str
     return ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in short]
 
 
-def _tolerates(spec: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
+def tolerates(spec: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
+    """Whether a toleration of the pod's fits the taint."""
     for one in spec.get("tolerations") or ():
         effect_fits = one.get("effect", "") in ("", taint["effect"])
         if one.get("operator", "Equal") == "Exists":
@@ -134,7 +124,8 @@ def _tolerates(spec: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
     return False
 
 
-def _selected(spec: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+def selected(spec: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+    """Whether the pod's nodeSelector and required node affinity allow the node."""
     labels = node["metadata"].get("labels") or {}
     wanted = (spec.get("nodeSelector") or {}).items()
     if any(labels.get(key) != value for key, value in wanted):

@@ -9,12 +9,15 @@ from typing import Any
 
 from tests.live.checker import gangs
 from tests.live.checker.audit import stamp_s
+from tests.live.checker.between import has_rules
 from tests.live.checker.fits import CannotJudge, refuse_unknown
 from tests.live.checker.world import PODS, Change, World
 
 MESSAGE_AGE_S = 60.0
 DECIDED_WITHIN_S = 5.0
 """A message is written this soon after the world that it speaks of."""
+IN_FLIGHT_S = 5.0
+"""Binds that a message knows of are done this soon after it was written."""
 
 
 @dataclass
@@ -51,6 +54,7 @@ def waits(
             problems.append(f"{name} waits with a message of {age_s:.0f} s ago: {message}")
         try:
             refuse_unknown(pod)
+            has_rules(pod)
         except CannotJudge as error:
             if not _is_refused(pod, message):
                 problems.append(f"{name} waits, and nobody can say whether it must: {error}")
@@ -93,7 +97,9 @@ def _written(changes: Sequence[Change], key: str, said: Mapping[str, Any]) -> Ch
 
 
 def _confirm(changes: Sequence[Change], judged: Sequence[_Waiting]) -> None:
-    """At some revision that the decision may have known of, its message must have been true."""
+    """At some revision that the decision may have known of, its message must have been true; of
+    what it decided itself before, the binds may still be on their way.
+    """
     world = World()
     open_ = list(judged)
     for number, change in enumerate(changes):
@@ -109,5 +115,5 @@ def _confirm(changes: Sequence[Change], judged: Sequence[_Waiting]) -> None:
         open_ = [
             one
             for one in open_
-            if not one.is_confirmed() and one.written.revision > change.revision
+            if not one.is_confirmed() and change.time_s <= one.written.time_s + IN_FLIGHT_S
         ]

@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from tests.live.checker.between import Around, has_rules, terms_of
 from tests.live.checker.fits import Amounts, allocatable, holds_its_node, requests, why_not
 
 PODS = "/registry/pods/"
 NODES = "/registry/minions/"
 WORKLOADS = "/registry/workloads/"
+NAMESPACES = "/registry/namespaces/"
 NO_NODES = "no nodes available to schedule pods"
 Pod = Mapping[str, Any]
 
@@ -35,6 +37,9 @@ class World:
         self.on: dict[str, dict[str, Any]] = {}
         self._used: dict[str, Amounts] = {}
         self._workloads: dict[str, Any] = {}
+        self._namespaces: dict[str, dict[str, str]] = {}
+        # Pods that have a node and keep others away, by key.
+        self._shy: set[str] = set()
         # By uid: what a pod asks for never changes.
         self._asked: dict[str, Amounts] = {}
 
@@ -48,6 +53,9 @@ class World:
                 self.nodes[name] = change.value
         elif change.key.startswith(WORKLOADS):
             self._workloads[change.key.removeprefix(WORKLOADS)] = change.value
+        elif change.key.startswith(NAMESPACES):
+            labels = (change.value or {"metadata": {}})["metadata"].get("labels") or {}
+            self._namespaces[change.key.removeprefix(NAMESPACES)] = labels
         elif change.key.startswith(PODS):
             self._drop(change.key)
             if change.value is not None:
@@ -58,6 +66,7 @@ class World:
         if pod is not None and holds_its_node(pod):
             name = pod["spec"]["nodeName"]
             del self.on[name][key]
+            self._shy.discard(key)
             self._used[name].subtract(self.asked(pod))
 
     def _add(self, key: str, pod: Any) -> None:
@@ -65,6 +74,8 @@ class World:
         if holds_its_node(pod):
             name = pod["spec"]["nodeName"]
             self.on.setdefault(name, {})[key] = pod
+            if terms_of(pod, "podAntiAffinity"):
+                self._shy.add(key)
             self._used.setdefault(name, Counter()).update(self.asked(pod))
 
     def asked(self, pod: Pod) -> Amounts:
@@ -89,11 +100,27 @@ class World:
         has = allocatable(self.nodes[name])
         return [what for what, amount in self.used(name).items() if amount > has[what]]
 
+    def around(self, pod: Pod) -> Around | None:
+        """The rules between this pod and the others; None when there are none."""
+        if not self._shy and not has_rules(pod):
+            return None
+        own = pod["metadata"]["uid"]
+        stand = [
+            (other, self.nodes[name])
+            for name, pods in self.on.items()
+            for other in pods.values()
+            if name in self.nodes and other["metadata"]["uid"] != own
+        ]
+        return Around(pod, self.nodes.values(), stand, self._namespaces)
+
     def message(self, pod: Pod) -> str:
         """kube-scheduler's words for why no node takes the pod; empty when one does."""
         reasons: Counter[str] = Counter()
+        around = self.around(pod)
         for name, node in self.nodes.items():
             said = why_not(pod, node, self.used(name), self.on.get(name, {}).values())
+            if not said and around is not None:
+                said = list(filter(None, [around.why_not(node)]))
             if not said:
                 return ""
             reasons.update(said)

@@ -1,7 +1,5 @@
 """The checker of the live tests is content with a true history, and sees every planted fault."""
 
-from typing import Any
-
 import pytest
 
 from tests.live.checker import fits
@@ -225,17 +223,15 @@ def test_a_gang_that_says_something_else_than_what_fills_up_is_seen(gang: Histor
     assert all(f"{FULL!r}" in one or ON_PERMIT in one or "timed" in one for one in problems)
 
 
-AFFINITY: dict[str, Any] = {
-    "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}]}
-}
+CLAIMS = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
 
 
 def test_a_refused_pod_says_which_of_its_fields_it_is(history: History):
-    history.waits("alone", "spec.affinity.podAntiAffinity: is not supported")
-    history.changes[-1].value["spec"]["affinity"] = AFFINITY
+    history.waits("alone", "spec.volumes[data]: is not supported")
+    history.changes[-1].value["spec"]["volumes"] = CLAIMS
     assert history.verdict().problems == []
-    history.waits("alone", "spec.volumes: is not supported")
-    history.changes[-1].value["spec"]["affinity"] = AFFINITY
+    history.waits("alone", "spec.affinity: is not supported")
+    history.changes[-1].value["spec"]["volumes"] = CLAIMS
     assert "nobody can say whether it must" in one_problem(history)
 
 
@@ -361,7 +357,6 @@ def test_a_cordoned_node_a_taken_port_and_no_room():
 
 
 def test_what_the_filter_does_not_know_it_does_not_judge(history: History):
-    history.waits("spread", FULL)
-    rules = [{"whenUnsatisfiable": "DoNotSchedule"}]
-    history.changes[-1].value["spec"]["topologySpreadConstraints"] = rules
+    history.waits("claiming", FULL)
+    history.changes[-1].value["spec"]["volumes"] = CLAIMS
     assert "nobody can say whether it must" in one_problem(history)
