@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from services.placement.core import PlacementCore, PlacementState
+from services.placement.core import PlacementCore, PlacementState, sampling
 from services.placement.core.book import compiled
 from services.placement.core.nominations import held_against, nominate
 from services.placement.core.preempt import candidates
@@ -24,6 +24,7 @@ from shared.events.ingest import BudgetCovers, NodesSet, PodsAssigned, Signature
 from shared.events.placement import Candidate
 from shared.events.preemption import BudgetLeft, DryRunAsked
 from shared.framework.layout import Held
+from shared.framework.picks import Pick, Sampled
 from shared.framework.profile import NAMED_NODES
 from shared.framework.report import NodeReport, explain, pre_filter, reasons
 from shared.framework.signature import Signature
@@ -46,16 +47,17 @@ def score_case(
     """The answer to {"objects": [...], "pods": [...]}: for each pod its feasible nodes with their
     weighted scores, the others with who refused them and why; with "preempt": true also where
     preemption would make room for a pod that fits nowhere, and by whose end. The case's "config"
-    or `config` has the profiles. Raises WorldError.
+    or `config` has the profiles. Where one of them samples, nodes that were not looked at are left
+    out, and the search of each pod begins where that of the one before ended. Raises WorldError.
     """
     read = case_of(what, dict(case))
     if config is not None and read.config is not None:
         raise WorldError(what, "config", "there is another one beside the case")
     shard = _Shard(read, config or read.config, version)
     pods = []
-    for pod in read.asked:
+    for pod, node in zip(read.asked, read.asked_nodes, strict=True):
         shard.check(what, pod)
-        answer = {"namespace": pod.namespace, "name": pod.name, **shard.answer(pod.spec)}
+        answer = {"namespace": pod.namespace, "name": pod.name, **shard.answer(pod.spec, node)}
         if read.preempt and answer["fitError"] and read.nodes:
             answer["preemption"] = shard.preemption(pod.spec)
         pods.append(answer)
@@ -89,6 +91,7 @@ class _Shard:
         for ask, one in enumerate(case.nominated, start=1):
             pod, sig = len(self._placed) + ask, self._sig(one.pod.spec)
             nominate(self._state, ask, pod, sig, ids[one.node], b"")
+        self._state.start_index = case.start_index
         self._asked = len(self._placed) + len(case.nominated) + 1
         self._left = tuple(
             BudgetLeft(number, budget.allowed)
@@ -124,19 +127,44 @@ class _Shard:
             rule = f"no profile {name!r}: there is {', '.join(self._profiles)}"
             raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "spec.schedulerName", rule)
 
-    def answer(self, spec: PodSpec) -> dict[str, Any]:
-        """Everything about one pod but its name."""
-        sig = compiled(self._state, self._sig(spec))
-        held = held_against(self._state, spec.priority)
-        found = {one.name: one for one in explain(self._state.table, sig, held)}
-        totals = {name: found[name].total for name in self._names if not found[name].plugin}
+    def answer(self, spec: PodSpec, node: str) -> dict[str, Any]:
+        """Everything about one pod but its name; `node` is the one that it is nominated for."""
+        number = self._sig(spec)
+        sig, held = compiled(self._state, number), held_against(self._state, spec.priority)
+        if self._state.tree is None:
+            pick = self._state.kernel.place_one(self._state.table, sig, held)
+            return self._answer(sig, held, explain(self._state.table, sig, held), pick)
+        row = self._state.table.row_named(node)
+        sampled = sampling.place(self._state, number, held, row)
+        reports = explain(self._state.table, sig, held, sampled)
+        if pre_filter(self._state.table, sig) is None:
+            reports = [one for one in reports if self._is_told(one, sampled, row)]
+        answer = self._answer(sig, held, reports, sampled.pick)
+        sampling.searched(self._state, sampled.examined)
+        return answer | {"sampling": {"next": self._state.start_index}}
+
+    def _is_told(self, report: NodeReport, sampled: Sampled, nominated: int | None) -> bool:
+        """Whether the node was looked at; one that PreFilter left out was, if there was a search at
+        all.
+        """
+        row = self._state.table.row_of(report.node_id)
+        if row == nominated or row in sampled.looked_at:
+            return True
+        is_nominated = sampled.pick is not None and not sampled.examined
+        return _is_left_out(report) and not is_nominated
+
+    def _answer(
+        self, sig: Signature, held: Held, reports: list[NodeReport], pick: Pick | None
+    ) -> dict[str, Any]:
+        found = {one.name: one for one in reports}
+        names = [name for name in self._names if name in found]
+        totals = {name: found[name].total for name in names if not found[name].plugin}
         highest = max(totals.values(), default=0)
-        pick = self._state.kernel.place_one(self._state.table, sig, held)
         decided = (0, 0) if pick is None else (pick.feasible, pick.total)
         assert decided == (len(totals), highest), f"explained {totals}, decided {pick}"
         return {
             "preFilterStatus": _pre_filter_status(pre_filter(self._state.table, sig)),
-            "nodes": {name: _node(found[name]) for name in self._names},
+            "nodes": {name: _node(found[name]) for name in names},
             "fitError": "" if totals else self._fit_error(sig, held),
             "best": sorted(name for name, total in totals.items() if total == highest),
         }
@@ -166,6 +194,11 @@ class _Shard:
         return fit_error(reasons(table, sig, held).messages, table.size)
 
 
+def _is_left_out(report: NodeReport) -> bool:
+    """Whether PreFilter keeps the pod from the node, so that no search comes to it."""
+    return NAMED_NODES.message in report.messages
+
+
 def _pre_filter_status(refusal: tuple[str, str] | None) -> dict[str, Any]:
     if refusal is None:
         return {"code": SUCCESS, "reasons": [], "plugin": ""}
@@ -179,7 +212,7 @@ def _node(report: NodeReport) -> dict[str, Any]:
             "feasible": False,
             "code": UNSCHEDULABLE if report.resolvable else UNRESOLVABLE,
             # PreFilter left these nodes out, and kube-scheduler names nobody for it.
-            "plugin": "" if NAMED_NODES.message in report.messages else report.plugin,
+            "plugin": "" if _is_left_out(report) else report.plugin,
             "reasons": list(report.messages),
             "scores": {},
             "total": 0,

@@ -11,7 +11,8 @@ class Reserved(Event, frozen=True, gc=False):
     `nodes` int64 ids, `totals` int16 weighted scores, `devices` int64 bit masks (GPU pods only),
     all parallel to `ids` and in decision order. `feasible` counts nodes before the first pick,
     `runner_up` is the best total among the other nodes then (-1 none), `world` the position of
-    the world journal the shard had applied.
+    the world journal the shard had applied. `examined`: where searches end early, by how many
+    nodes the next one begins later.
     """
 
     shard: int
@@ -24,6 +25,7 @@ class Reserved(Event, frozen=True, gc=False):
     world: int
     devices: bytes = b""
     runner_up: int = -1
+    examined: int = 0
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "binding")
@@ -35,7 +37,7 @@ class Refused(Event, frozen=True, gc=False):
 
     `reasons` are (message, nodes) pairs sorted by message; `nodes` is how many nodes the shard
     has; `resolvable` counts nodes where removing pods could help (Unschedulable);
-    `preemptible` says that one of those holds a pod of lower priority.
+    `preemptible` says that one of those holds a pod of lower priority. `examined` as in Reserved.
     """
 
     shard: int
@@ -47,6 +49,7 @@ class Refused(Event, frozen=True, gc=False):
     world: int
     resolvable: int = 0
     preemptible: bool = False
+    examined: int = 0
 
     def to(self) -> tuple[str, ...]:
         return ("queueing",)

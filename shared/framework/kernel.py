@@ -9,10 +9,12 @@ import numpy as np
 from shared.framework.between import Cycles, Rules, as_columns, refused_with, rules_of
 from shared.framework.cache import RowCache, feasible_count, fresh_row, update
 from shared.framework.devices import pick_devices
-from shared.framework.layout import I16, I64, INFEASIBLE, Held
+from shared.framework.layout import I16, I64, INFEASIBLE, Held, Mask
 from shared.framework.local import fits_rows
-from shared.framework.picks import Pick, Picks, Reasons
-from shared.framework.report import reasons, resolvable_rows
+from shared.framework.picks import Pick, Picks, Reasons, Sampled
+from shared.framework.profile import NAMED_NODES
+from shared.framework.report import pre_filter, reasons, resolvable_rows
+from shared.framework.sampling import search, wanted
 from shared.framework.scratch import one_node
 from shared.framework.signature import Signature
 from shared.framework.static import Static
@@ -20,6 +22,7 @@ from shared.framework.sweep import Sweep
 from shared.framework.table import NodeTable
 
 CACHE_BYTES = 64 * 1024 * 1024
+NO_ROWS = np.zeros(0, np.int64)
 FEW_ROWS = 10  # rows up to which asking one by one in Python is quicker than numpy's fixed cost
 
 
@@ -73,6 +76,42 @@ class Kernel:
         if static.class_of is None:
             return _best_of_one_class(table, sig, static, local, feasible, held)
         return _best(table, sig, static, local, held)
+
+    def place_sampled(
+        self,
+        table: NodeTable,
+        sig: Signature,
+        held: Held | None,
+        order: I64,
+        start: int,
+        tried: int | None = None,
+    ) -> Sampled:
+        """One single cycle that looks at the rows of `order` from its `start` on until it has found
+        enough. `tried` is a row that refused the pod already: its nominated node.
+        """
+        if pre_filter(table, sig) is not None:
+            return Sampled(None, NO_ROWS, NO_ROWS, 0)
+        held = _held_here(table, held)
+        rules = rules_of(table, sig)
+        static, local, _ = self._row(table, sig, once=False)
+        local = _with_held(table, sig, local, held) if held else local.copy()
+        takes: Mask = local >= 0
+        if rules is not None:
+            takes &= ~refused_with(table, rules, table.counters.now(), held)
+        named = NAMED_NODES.refuses(table, sig.spec) if sig.plugins.profile.names_nodes else None
+        rows = order if named is None else order[~named[order]]
+        found, looked_at = search(rows, start, takes, wanted(sig.plugins.profile, len(rows)))
+        examined = len(looked_at) + int(tried is not None and tried not in looked_at)
+        # A search that found nobody to look at is one all the same: it goes once round.
+        examined = examined or table.size
+        takes[:] = True
+        takes[found] = False
+        np.putmask(local, takes, INFEASIBLE)
+        if rules is not None:
+            pick = Cycles(table, sig, rules, static, local, held).next()
+        else:
+            pick = _best(table, sig, static, local, held)
+        return Sampled(pick, found, looked_at, examined)
 
     def place_naive(self, table: NodeTable, sig: Signature, held: Held | None = None) -> Picks:
         """One single cycle without any cache or shortcut: what the rest is compared with."""

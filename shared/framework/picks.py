@@ -29,6 +29,18 @@ class Picks(NamedTuple):
     runner_up: int
 
 
+class Sampled(NamedTuple):
+    """One placement where the search ends early: None = no node takes the pod. Rows `found` take it
+    and were among those `looked_at`, both in the order of the search; the next one begins by
+    `examined` nodes later.
+    """
+
+    pick: Pick | None
+    found: I64
+    looked_at: I64
+    examined: int
+
+
 class Reasons(NamedTuple):
     """Why no node takes a pod: (message, nodes) sorted by message as strings, and how many nodes
     could take it if pods were removed.

@@ -7,7 +7,7 @@ import numpy as np
 
 from shared.framework.between import held_counts, rules_of
 from shared.framework.layout import I64, Held, Mask
-from shared.framework.picks import Reasons
+from shared.framework.picks import Reasons, Sampled
 from shared.framework.plugin import Refusal, StaticFilter
 from shared.framework.profile import GPU_DEVICES, GPU_MODEL, LOCAL_SCORES, NAMED_NODES
 from shared.framework.scratch import OneNode
@@ -177,8 +177,12 @@ def resolvable_rows(table: NodeTable, sig: Signature, held: Held | None = None) 
     return np.flatnonzero(found)
 
 
-def explain(table: NodeTable, sig: Signature, held: Held | None = None) -> list[NodeReport]:
-    """Every node, in tie order: who refused it and why, or its scores by plugin."""
+def explain(
+    table: NodeTable, sig: Signature, held: Held | None = None, sampled: Sampled | None = None
+) -> list[NodeReport]:
+    """Every node, in tie order: who refused it and why, or its scores by plugin; of nodes that take
+    the pod only those that a search has found, where it ended early.
+    """
     refused: dict[int, NodeReport] = {}
     for name, refusals, first, resolvable in _first_refusals(table, sig, held):
         for row in np.flatnonzero(first).tolist():
@@ -194,6 +198,9 @@ def explain(table: NodeTable, sig: Signature, held: Held | None = None) -> list[
             )
     feasible = np.ones(table.size, np.bool_)
     feasible[list(refused)] = False
+    if sampled is not None:
+        feasible[:] = False
+        feasible[sampled.found] = True
     static = Static(table, sig.spec, sig.plugins)
     normalised = static.normalised(static.counts(feasible))
     rules = rules_of(table, sig)
@@ -201,7 +208,10 @@ def explain(table: NodeTable, sig: Signature, held: Held | None = None) -> list[
     reports = []
     for row in range(table.size):
         report = refused.get(row)
-        reports.append(report or _scored(table, sig, static, normalised, between, row))
+        if report is not None:
+            reports.append(report)
+        elif feasible[row]:
+            reports.append(_scored(table, sig, static, normalised, between, row))
     return reports
 
 

@@ -73,7 +73,9 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     Two are InterPodAffinity's: what a required affinity of a pod that is there counts, and whether
     pods that prefer nobody are not scored by it. `default_spread`: constraints of pods without any,
     which lack a selector; None = those of the system, which do not ask for nodes with all keys.
-    `custom` are the plugins of users that it names anywhere.
+    `custom` are the plugins of users that it names anywhere. `percentage_of_nodes_to_score`: the
+    share of nodes after which a search for nodes ends, 0 = it follows from their number, None = it
+    never ends early.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -92,6 +94,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     ignores_preferred_terms: bool = False
     default_spread: tuple[SpreadConstraint, ...] | None = None
     custom: tuple[CustomPlugin, ...] = ()
+    percentage_of_nodes_to_score: int | None = None
 
     def weight(self, plugin: str) -> int:
         """What a score plugin counts, 0 = it does not run."""

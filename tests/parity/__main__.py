@@ -22,6 +22,7 @@ from tests.parity.draft import Object
 from tests.parity.images import case as images_case
 from tests.parity.oracle import Oracle, OracleError
 from tests.parity.ours import our_answer, smallest
+from tests.parity.sampling import case as sampling_case
 from tests.parity.shrink import TRIES_MAX
 from tests.parity.tally import MESSAGES, SCORED, Tally
 from tests.parity.volumes import case as volumes_case
@@ -39,12 +40,16 @@ def parity(
     configs: Annotated[bool, typer.Option(help="Cases with configurations.")] = False,
     images: Annotated[bool, typer.Option(help="Cases with images on nodes.")] = False,
     volumes: Annotated[bool, typer.Option(help="Cases with volumes.")] = False,
+    sampling: Annotated[bool, typer.Option(help="Cases whose searches may end early.")] = False,
     shown: Annotated[int, typer.Option(min=0, help="How many differences are made small.")] = 3,
 ) -> None:
     tally, red = Tally(), Counter[str]()
     failed: list[int] = []
     seeds = range(seed, seed + cases)
-    others = ((images, images_case), (volumes, volumes_case), (configs, configured))
+    others = (
+        *((images, images_case), (volumes, volumes_case), (configs, configured)),
+        (sampling, sampling_case),
+    )
     draw = next((one for wanted, one in others if wanted), case)
     with Oracle() as oracle:
         for number, ours, theirs in track(

@@ -12,6 +12,7 @@ Answer = Mapping[str, Any]
 PASSED_OVER = ("DynamicResources",)
 IN_ORDER = ("Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage")
 POD_FIELDS = ("namespace", "name", "preFilterStatus", "fitError", "best")
+SAMPLING = "sampling"
 NODE_FIELDS = ("feasible", "code", "plugin", "total")
 NODE_KEYS = {*NODE_FIELDS, "reasons", "scores"}
 
@@ -36,8 +37,11 @@ def kind(line: str) -> str:
 
 
 def _pod(ours: Answer, theirs: Answer) -> list[str]:
-    assert ours.keys() == theirs.keys() == {*POD_FIELDS, "nodes"}, f"{[*ours]} {[*theirs]}"
-    found = [_line(key, ours[key], theirs[key]) for key in POD_FIELDS if ours[key] != theirs[key]]
+    if (SAMPLING in ours) != (SAMPLING in theirs):
+        return [_line("who samples", SAMPLING in ours, SAMPLING in theirs)]
+    fields = [*POD_FIELDS, SAMPLING] if SAMPLING in theirs else list(POD_FIELDS)
+    assert ours.keys() == theirs.keys() == {*fields, "nodes"}, f"{[*ours]} {[*theirs]}"
+    found = [_line(key, ours[key], theirs[key]) for key in fields if ours[key] != theirs[key]]
     mine, others = ours["nodes"], theirs["nodes"]
     if mine.keys() != others.keys():
         return [*found, _line("nodes", sorted(mine), sorted(others))]

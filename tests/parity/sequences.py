@@ -33,7 +33,9 @@ WITHOUT_EFFECT = (CandidatesFound, Improved, ShardDigest)
 
 @dataclass
 class Decision:
-    """One pod's cycle on one shard: `node` empty = refused, with (message, nodes) pairs."""
+    """One pod's cycle on one shard: `node` empty = refused, with (message, nodes) pairs. Where
+    searches end early, this one began at `start` and the next one begins at `next`.
+    """
 
     pod: str
     nodes: tuple[str, ...]
@@ -42,20 +44,25 @@ class Decision:
     total: int = 0
     reasons: tuple[tuple[str, int], ...] = ()
     together: int = 1
+    start: int = 0
+    next: int = 0
 
 
 @dataclass
 class World:
-    """Nodes and pods as Kubernetes objects, pods by NAMESPACE/NAME, and what selects pods."""
+    """Nodes and pods as Kubernetes objects, pods by NAMESPACE/NAME, and what selects pods. With a
+    configuration, that is one in which searches end early.
+    """
 
     nodes: dict[str, Object] = field(default_factory=dict)
     pods: dict[str, Object] = field(default_factory=dict)
     selecting: list[Object] = field(default_factory=list)
+    config: Object | None = None
 
     def case(self, decision: Decision) -> Object:
         """What the shard was asked, as a case."""
         objects = [*self.selecting, *(self.nodes[name] for name in decision.nodes)]
-        if decision.node:
+        if decision.node and self.config is None:
             # Nodes of other shards take nobody, and count among those that have an image.
             objects += [
                 _full(node) for name, node in self.nodes.items() if name not in decision.nodes
@@ -63,7 +70,10 @@ class World:
         for pod, node in decision.placed:
             given = self.pods[pod]
             objects.append(given | {"spec": given["spec"] | {"nodeName": node}})
-        return {"objects": objects, "pods": [self.pods[decision.pod]]}
+        case: Object = {"objects": objects, "pods": [self.pods[decision.pod]]}
+        if self.config is not None:
+            case |= {"config": self.config, "startIndex": decision.start}
+        return case
 
     def objects(self) -> list[Object]:
         """All of it, as a folder of manifests may hold it."""
@@ -76,6 +86,25 @@ FEATURES = ("gpus", "port", "ports", "tolerates", "tolerates-all", "selects", "p
 BETWEEN = ("spreads", "evens", "far", "near", "likes", "avoids", "nothing")
 APPS = ("web", "db", "cache")
 IMAGES = ("app", "base", "tools")
+
+
+def sampled_world(seed: int, nodes: int, percent: int, scored: bool = True) -> World:
+    """A world of so many nodes in zones, whose searches end early."""
+    draw, made = Random(f"{seed}/sampled"), world(seed, each=True)
+    given = list(made.nodes.values())
+    for number in range(len(given), nodes):
+        made.nodes[f"node-{number}"] = _node(draw, f"node-{number}")
+    for node in made.nodes.values():
+        if draw.random() < 0.9:
+            node["metadata"]["labels"]["topology.kubernetes.io/zone"] = draw.choice("aaabc")
+    off = {} if scored else {"plugins": {"score": {"disabled": [{"name": "*"}]}}}
+    made.config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "percentageOfNodesToScore": percent,
+        "profiles": [{"schedulerName": "default-scheduler"} | off],
+    }
+    return made
 
 
 def _full(node: Object) -> Object:
@@ -268,8 +297,13 @@ async def decisions(run: Path) -> list[Decision]:
         made: list[Decision] = []
         for shard, of_shard in nodes.items():
             placed: list[tuple[str, str]] = []
+            start = 0
             async for event in _events(found, placement(shard)):
-                made += _decided(event, pods, of_shard, placed)
+                for one in _decided(event, pods, of_shard, placed):
+                    examined = event.examined if isinstance(event, Reserved | Refused) else 0
+                    one.start, start = start, (start + examined) % len(of_shard)
+                    one.next = start
+                    made.append(one)
     return made
 
 

@@ -13,7 +13,15 @@ from services.queueing.core.messages import fit_error
 from tests.parity.compare import PASSED_OVER
 from tests.parity.oracle import Oracle
 from tests.parity.planted import BUGS, planted
-from tests.parity.sequences import Decision, World, decisions, spread_world, with_images, world
+from tests.parity.sequences import (
+    Decision,
+    World,
+    decisions,
+    sampled_world,
+    spread_world,
+    with_images,
+    world,
+)
 from tests.parity.volume_runs import volume_world
 from tests.simulation.planted import Bug
 
@@ -32,6 +40,9 @@ def played(
     (folder / "world.json").write_text(json.dumps(manifests))
     words = ["run", str(folder / "world.json"), "--run-dir", str(folder / "run"), "-o", "json"]
     words += ["--time-limit", str(limit_s), "--placements", str(shards)]
+    if given.config is not None:
+        (folder / "config.json").write_text(json.dumps(given.config))
+        words += ["--config", str(folder / "config.json")]
     main([*words, "--set", f"placement.batch={batch}"])
     return asyncio.run(decisions(folder / "run"))
 
@@ -44,12 +55,14 @@ def wrong(given: World, made: list[Decision], oracle: Oracle) -> list[str]:
 
 
 def _wrong(one: Decision, answer) -> str:
+    if one.next != answer.get("sampling", {}).get("next", 0):
+        return f"{one.pod}: the next search begins at {one.next} / {answer['sampling']}"
     if not one.node:
         said = fit_error(one.reasons, len(one.nodes))
         return "" if said == answer["fitError"] else f"{one.pod}: {said} / {answer['fitError']}"
-    node = answer["nodes"][one.node]
     if one.node not in answer["best"]:
         return f"{one.pod}: {one.node} is none of {answer['best']}"
+    node = answer["nodes"][one.node]
     assert not any(node["scores"].get(plugin, 0) for plugin in PASSED_OVER)
     return "" if node["total"] == one.total else f"{one.pod}: {one.total} / {node}"
 
@@ -169,6 +182,28 @@ SPREAD_BUGS = (
 @pytest.mark.parametrize("bug", SPREAD_BUGS, ids=lambda bug: bug.name)
 def test_a_change_in_what_selects_pods_is_noticed(bug, oracle, tmp_path, capsys):
     given = spread_world(5)
+    with planted(bug):
+        made = played(given, tmp_path, limit_s=SHORT_S)
+    assert wrong(given, made, oracle)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("batch", ["true", "false"])
+@pytest.mark.parametrize(("nodes", "scored", "shards"), [(115, True, 1), (40, False, 3)])
+def test_searches_end_where_kube_schedulers_end(
+    seed, batch, nodes, scored, shards, oracle, tmp_path, capsys
+):
+    given = sampled_world(seed, nodes, percent=0 if seed == 1 else 7, scored=scored)
+    made = played(given, tmp_path, shards, batch)
+    assert {one.pod for one in made} == set(given.pods)
+    assert all(one.together == 1 for one in made)
+    assert len({one.start for one in made}) > 3
+    assert wrong(given, made, oracle) == []
+
+
+def test_a_start_that_stays_is_noticed(oracle, tmp_path, capsys):
+    given = sampled_world(1, 20, percent=7, scored=False)
+    bug = Bug("stays", "services.placement.core.sampling", ("+ examined) %", "+ 0) %"))
     with planted(bug):
         made = played(given, tmp_path, limit_s=SHORT_S)
     assert wrong(given, made, oracle)

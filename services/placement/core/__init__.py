@@ -12,6 +12,7 @@ from services.placement.core import (
     identity,
     improve,
     persist,
+    sampling,
 )
 from services.placement.core import nominations as noms
 from services.placement.core.book import mark_better
@@ -66,6 +67,7 @@ __all__ = ["Config", "PlacementCore", "PlacementState", "parse_config"]
 
 def _configured(state: PlacementState, event: Configured) -> None:
     before, state.config = state.config, parse_config(event.config.get("placement", {}))
+    sampling.configured(state)
     formulas = before.profiles, before.compatibility
     if (state.config.profiles, state.config.compatibility) != formulas:
         # Who was refused may fit now, and everybody's scores are others.

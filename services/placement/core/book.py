@@ -202,6 +202,8 @@ def set_nodes(state: PlacementState, ids: list[int], nodes: Sequence[Node]) -> N
     """Nodes are added or changed; what is charged to them stays."""
     state.table.set_nodes(ids, nodes)
     state.nodes.update(zip(ids, nodes, strict=True))
+    if state.tree is not None:
+        state.tree.set(ids, nodes)
     recount_capacity(state)
     charge_strays(state, ids)
     mark_better(state, np.array(ids, np.int64))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from services.placement.core import digest, gangs, improve, nominations, preempt
+from services.placement.core import digest, gangs, improve, nominations, preempt, sampling
 from services.placement.core.book import compiled
 from services.placement.core.identity import as_told
 from services.placement.core.picking import Chosen, place, place_there
@@ -104,11 +104,13 @@ def place_head(state: PlacementState, work: Work, most: int) -> Reserved | Refus
         ids = _until_nominated(state, ids)
         pod = int(ids[0])
         held = nominations.held_against(state, work.priority, pod)
-        if pod in state.nominated:
+        if pod in state.nominated and state.tree is None:
             ids = ids[:1]
             event = _on_nominated_node(state, work, ids, held)
             if event is not None:
                 return event
+    if state.tree is not None:
+        return _sampled(state, work, ids[:1], held)
     count = min(len(ids), most) if state.config.batch else 1
     if count == 1 and state.config.batch:
         pick = state.kernel.place_one(state.table, compiled(state, work.sig), held)
@@ -120,6 +122,16 @@ def place_head(state: PlacementState, work: Work, most: int) -> Reserved | Refus
     if placed:
         return reserve(state, work, ids[:placed], picks)
     return refuse(state, work, ids if state.config.batch else ids[:1], held)
+
+
+def _sampled(state: PlacementState, work: Work, ids: I64, held: Held | None) -> Reserved | Refused:
+    """Place or refuse one pod by a search that may end early."""
+    ask = state.nominated.get(int(ids[0]))
+    nominated = None if ask is None else state.table.row_of(state.nominations[ask].node)
+    found = sampling.place(state, work.sig, held, nominated)
+    if found.pick is None:
+        return refuse(state, work, ids, held, found.examined)
+    return reserve_one(state, work, ids, found.pick, found.examined)
 
 
 def _until_nominated(state: PlacementState, ids: I64) -> I64:
@@ -158,7 +170,9 @@ def reserve(state: PlacementState, work: Work, ids: I64, picks: Chosen) -> Reser
     )
 
 
-def reserve_one(state: PlacementState, work: Work, ids: I64, pick: Pick) -> Reserved:
+def reserve_one(
+    state: PlacementState, work: Work, ids: I64, pick: Pick, examined: int = 0
+) -> Reserved:
     """The event for one pick for the first of these pods, without arrays."""
     sig = compiled(state, work.sig)
     return Reserved(
@@ -172,10 +186,13 @@ def reserve_one(state: PlacementState, work: Work, ids: I64, pick: Pick) -> Rese
         feasible=pick.feasible,
         world=state.world,
         runner_up=pick.runner_up,
+        examined=examined,
     )
 
 
-def refuse(state: PlacementState, work: Work, ids: I64, held: Held | None) -> Refused:
+def refuse(
+    state: PlacementState, work: Work, ids: I64, held: Held | None, examined: int = 0
+) -> Refused:
     """Why no node takes them. A retired signature has no reasons any more."""
     nodes = len(state.nodes)
     if work.sig not in state.specs:
@@ -191,4 +208,5 @@ def refuse(state: PlacementState, work: Work, ids: I64, held: Held | None) -> Re
         world=state.world,
         resolvable=found.resolvable,
         preemptible=found.resolvable > 0 and preempt.may_help(state, work.sig, held),
+        examined=examined,
     )

@@ -7,7 +7,7 @@ that frees it travels in another journal. Such a pod is deferred until that outc
 
 import numpy as np
 
-from services.placement.core import nominations
+from services.placement.core import nominations, sampling
 from services.placement.core.book import put, put_one, take
 from services.placement.core.identity import by_own_sig
 from services.placement.core.ledger import FEW, I8, IS_CHARGED
@@ -100,6 +100,7 @@ def settle(state: PlacementState, ids: I64) -> None:
 
 def reserved(state: PlacementState, event: Reserved) -> None:
     """Picks become charges."""
+    sampling.searched(state, event.examined)
     state.todo.take(event.attempt, event.ids)
     count = size(event.ids)
     if count <= FEW:
@@ -162,6 +163,7 @@ def refused(state: PlacementState, event: Refused) -> None:
     if not event.attempt:
         del state.looks[event.sig]
         return
+    sampling.searched(state, event.examined)
     state.todo.take(event.attempt, event.ids)
     state.ledger.advance(state.ledger.rows(unpack(event.ids)), "Refused")
     remember_refused(state, event.sig)

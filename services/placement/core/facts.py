@@ -125,6 +125,8 @@ def nodes_gone(state: PlacementState, event: NodesGone) -> None:
     state.table.remove_nodes(known)
     for node in known:
         del state.nodes[node]
+    if state.tree is not None:
+        state.tree.remove(known)
     recount_capacity(state)
     state.better.difference_update(known)
     if state.table.counters and state.nodes:

@@ -16,6 +16,7 @@ from services.placement.core.state import Deferred, Nomination, PlacementState
 from services.placement.core.todo import load_todo
 from services.placement.transitions import State
 from shared.framework.images import Spread
+from shared.framework.sampling import load_tree
 from shared.framework.storage import Storage
 from shared.model.cluster_objects import StorageObject
 from shared.model.columns import pack, unpack
@@ -64,6 +65,7 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "better": sorted(state.better),
         "looks": sorted(state.looks),
         "digest": [*state.digest, state.digest_ms],
+        "sampling": [] if state.tree is None else [state.start_index, state.tree.dump()],
     }
 
 
@@ -118,6 +120,9 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
     state.looks = dict.fromkeys(body.get("looks", ()))
     *said, state.digest_ms = body["digest"]
     state.digest = (said[0], said[1], said[2], said[3])
+    if kept := body.get("sampling", ()):
+        state.start_index, zones = kept
+        state.tree = load_tree(zones)
     derive(state)
     state.better = set(body["better"])  # last: charges may mark nodes
     return state
@@ -182,6 +187,8 @@ def check(state: PlacementState) -> None:
     for node, value in sorted(state.withheld.items()):
         assert node not in state.nodes, f"node {node} is withheld and there"
         assert value.name in state.unsettled_on, f"node {node} is withheld for nobody"
+    if state.tree is not None:
+        assert sorted(state.tree.listed().tolist()) == sorted(state.nodes), "the order of nodes"
     assert state.used == twin.used, f"used is {state.used}, the ledger gives {twin.used}"
     assert state.capacity == twin.capacity, "capacity differs from the nodes"
     assert state.nominated == twin.nominated, "nominated pods differ from the nominations"

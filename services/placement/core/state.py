@@ -1,7 +1,8 @@
 """The state of one shard: what is true (dumped) and what is derived from it (rebuilt on load).
 
 True: configuration, nodes, storage, signatures, the pod ledger, work to do, holds, nominations,
-refusals, what may still be bound to nodes that went, and nodes withheld because of that.
+refusals, what may still be bound to nodes that went, and nodes withheld because of that; where
+searches end early, the order of nodes and where the next search begins.
 Derived: the node table's sums, pods per priority and node, totals, the kernel's caches.
 """
 
@@ -17,6 +18,7 @@ from services.placement.core.todo import Todo
 from shared.framework.images import Spread
 from shared.framework.kernel import Kernel
 from shared.framework.profile import DEFAULT, Plugins
+from shared.framework.sampling import NodeTree
 from shared.framework.signature import Signature
 from shared.framework.storage import Storage
 from shared.framework.table import NodeTable
@@ -101,6 +103,8 @@ class PlacementState(MachineState):
         self.refused: set[int] = set()
         self.better: set[int] = set()
         self.looks: dict[int, None] = {}  # refused signatures that queueing wants reasons for
+        self.tree: NodeTree | None = None  # the order of nodes; only where searches end early
+        self.start_index = 0
         self.digest: tuple[int, int, int, int] = (0, 0, 0, 0)
         self.digest_ms = 0
         self.init_derived()

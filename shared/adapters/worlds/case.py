@@ -27,6 +27,7 @@ from shared.model.profile import Configuration
 
 READ = ("Node", "Pod", "PriorityClass", "PodDisruptionBudget", "Namespace")
 ENDED = ("Succeeded", "Failed")
+START_MAX = 1 << 31
 
 
 class Placed(Struct, frozen=True):
@@ -46,7 +47,9 @@ class Nominated(Struct, frozen=True):
 class Case(Struct, frozen=True):
     """What is asked: how each of `asked` would fare on `nodes` while `placed` are on them and some
     are promised to `nominated`, and with `preempt`, whom those that fit nowhere would preempt.
-    `namespaces` come with their labels; `storage` has the objects about volumes.
+    `namespaces` come with their labels; `storage` has the objects about volumes. Where searches for
+    nodes end early, the first begins at `start_index`, and a pod's node of `asked_nodes` is tried
+    before.
     """
 
     nodes: tuple[Node, ...]
@@ -58,6 +61,8 @@ class Case(Struct, frozen=True):
     namespaces: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     config: Configuration | None = None
     storage: tuple[StorageObject, ...] = ()
+    start_index: int = 0
+    asked_nodes: tuple[str, ...] = ()
 
 
 class _Pods:
@@ -82,14 +87,14 @@ class _Pods:
 def case_of(what: str, value: object) -> Case:
     """Read {"objects": [...], "pods": [...]}. Raises WorldError naming object, field and rule."""
     document = Fields.root(what, value)
-    document.only(("objects", "pods", "preempt", "config"))
+    document.only(("objects", "pods", "preempt", "config", "startIndex"))
     config = config_of(document.child("config")) if document.has("config") else None
     seen: set[tuple[str, str, str]] = set()
     objects = list(_objects(document, "objects", seen))
     classes = (one for one in objects if one.kind == "PriorityClass")
     nodes = tuple(node_of(one.metadata, one.document) for one in objects if one.kind == "Node")
     read = _Pods(expansion_of(classes), _spreaders(document), KnownImages(nodes))
-    asked = []
+    asked, asked_nodes = [], []
     for one in _objects(document, "pods", seen):
         if one.kind != "Pod":
             raise one.document.error("kind", "must be Pod")
@@ -97,6 +102,7 @@ def case_of(what: str, value: object) -> Case:
         if pod.node:
             raise one.document.error("spec.nodeName", "is set: this pod is not pending")
         asked.append(pod)
+        asked_nodes.append(one.document.child("status").text("nominatedNodeName"))
     names = frozenset(node.name for node in nodes)
     return Case(
         nodes,
@@ -108,6 +114,8 @@ def case_of(what: str, value: object) -> Case:
         tuple((one.name, namespace_of(one).labels) for one in objects if one.kind == "Namespace"),
         config,
         tuple(_storage(document)),
+        document.integer("startIndex", 0, 0, START_MAX),
+        tuple(asked_nodes),
     )
 
 

@@ -75,7 +75,7 @@ def config_of(fields: Fields) -> Configuration:
             raise fields.error(key, f"must be {right}, is {fields.text(key)!r}")
     fields.only(FIELDS)
     _check_process(fields)
-    _check_sampling(fields)
+    share = _sampling(fields, None)
     for extender in fields.children("extenders"):
         raise extender.error("", "extenders are not supported")
     first_s = fields.integer("podInitialBackoffSeconds", 1, 1, SECONDS_MAX)
@@ -83,7 +83,9 @@ def config_of(fields: Fields) -> Configuration:
     if most_s < first_s:
         raise fields.error("podMaxBackoffSeconds", f"must be at least {first_s}, as the first is")
     return Configuration(
-        profiles=_profiles(fields), backoff_initial_ms=first_s * 1000, backoff_max_ms=most_s * 1000
+        profiles=_profiles(fields, share),
+        backoff_initial_ms=first_s * 1000,
+        backoff_max_ms=most_s * 1000,
     )
 
 
@@ -121,20 +123,19 @@ def _check_election(election: Fields) -> None:
         raise election.error("resourceLock", 'must be "leases"')
 
 
-def _check_sampling(fields: Fields) -> None:
-    if fields.integer("percentageOfNodesToScore", 0, 0, 100) not in (0, 100):
-        raise fields.error(
-            "percentageOfNodesToScore", "sampling is not supported: all nodes are scored, say 100"
-        )
+def _sampling(fields: Fields, default: int | None) -> int | None:
+    """percentageOfNodesToScore; a file that does not have it wants all nodes scored."""
+    key = "percentageOfNodesToScore"
+    return fields.integer(key, 0, 0, 100) if fields.has(key) else default
 
 
-def _profiles(fields: Fields) -> tuple[Profile, ...]:
+def _profiles(fields: Fields, share: int | None) -> tuple[Profile, ...]:
     written = list(fields.children("profiles")) or [fields.child("profiles[0]")]
     default = DEFAULT_SCHEDULER if len(written) == 1 else ""
     found: list[Profile] = []
     sorting = [plugin_set(one.child("plugins"), QUEUE_SORT) for one in written]
     for one, queue_sort in zip(written, sorting, strict=True):
-        profile = _profile(one, default)
+        profile = _profile(one, default, share)
         if queue_sort != sorting[0]:
             raise one.error(f"plugins.{QUEUE_SORT}", "must be the same for all profiles")
         if any(profile.name == other.name for other in found):
@@ -143,12 +144,11 @@ def _profiles(fields: Fields) -> tuple[Profile, ...]:
     return tuple(found)
 
 
-def _profile(fields: Fields, default: str) -> Profile:
+def _profile(fields: Fields, default: str, share: int | None) -> Profile:
     fields.only(("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig"))
     name = fields.text("schedulerName") if fields.has("schedulerName") else default
     if not name:
         raise fields.error("schedulerName", "is required")
-    _check_sampling(fields)
     plugins = fields.child("plugins")
     points = expanded(plugins)
     names = {point: tuple(one.name for one in found) for point, found in points.items()}
@@ -170,6 +170,7 @@ def _profile(fields: Fields, default: str) -> Profile:
             CustomPlugin(one, own[one].sha256, rejects=one in names[PRE_FILTER])
             for one in sorted(looks)
         ),
+        percentage_of_nodes_to_score=_sampling(fields, share),
     )
     return with_arguments(profile, fields)
 

@@ -21,6 +21,7 @@ type podAnswer struct {
 	FitError        string                `json:"fitError"`
 	Best            []string              `json:"best"`
 	Preemption      *preemptionAnswer     `json:"preemption,omitempty"`
+	Sampling        *samplingAnswer       `json:"sampling,omitempty"`
 }
 
 type statusAnswer struct {
@@ -37,8 +38,8 @@ type nodeAnswer struct {
 	Total  int64            `json:"total"`
 }
 
-// decide is kube-scheduler's schedulePod for every node: no sampling, no hint from a former pod,
-// and scores even for the only feasible node.
+// decide is kube-scheduler's schedulePod: for every node unless the case has a start index, without
+// a hint from a former pod, and with scores even for the only feasible node.
 func (s *scheduler) decide(
 	ctx context.Context, pod *corev1.Pod, mayPreempt bool,
 ) (podAnswer, error) {
@@ -57,18 +58,29 @@ func (s *scheduler) decide(
 	if err != nil {
 		return result, err
 	}
+	if s.samples {
+		result.Sampling = &samplingAnswer{Next: s.start}
+	}
 	if len(all) == 0 {
 		result.FitError = kubescheduler.ErrNoNodesAvailable.Error()
 		return result, nil
 	}
 	state := framework.NewCycleState()
 	feasible, diagnosis, err := s.filter(ctx, runner, state, pod, all, &result)
+	if err == nil && s.samples {
+		state = framework.NewCycleState()
+		feasible, diagnosis, err = s.search(ctx, runner, state, pod)
+		result.Sampling.Next = s.start
+	}
 	if err != nil {
 		return result, err
 	}
 	for _, info := range all {
 		name := info.Node().Name
 		status := diagnosis.NodeToStatus.Get(name)
+		if len(status.Reasons()) == 0 {
+			continue // it is feasible, or was not looked at
+		}
 		result.Nodes[name] = nodeAnswer{
 			statusAnswer: newStatusAnswer(status),
 			Scores:       map[string]int64{},

@@ -19,7 +19,9 @@ import (
 
 	"github.com/go-logr/logr"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
@@ -30,6 +32,8 @@ type testCase struct {
 	Config  json.RawMessage   `json:"config"`
 	// Preempt asks what preemption would do for pods that fit nowhere.
 	Preempt bool `json:"preempt"`
+	// StartIndex asks for kube-scheduler's own search, which begins there and may end early.
+	StartIndex *int `json:"startIndex"`
 }
 
 // answer is one line of the output: what became of each asked pod, or why nobody can tell.
@@ -45,6 +49,12 @@ var panicked atomic.Value
 func main() {
 	flag.Parse()
 	klog.SetLogger(logr.Discard())
+	// No pod takes a node only because the one before it was like it.
+	gates := utilfeature.DefaultMutableFeatureGate
+	if err := gates.Set(string(features.OpportunisticBatching) + "=false"); err != nil {
+		fmt.Fprintln(os.Stderr, "oracle:", err)
+		os.Exit(1)
+	}
 	metrics.Register()
 	utilruntime.ReallyCrash = false
 	utilruntime.PanicHandlers = append(
@@ -118,7 +128,7 @@ func decideAll(schedulers *schedulers, line []byte) ([]podAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := scheduler.load(cluster); err != nil {
+	if err := scheduler.load(cluster, one.StartIndex); err != nil {
 		return nil, err
 	}
 	answers := make([]podAnswer, 0, len(cluster.asked))

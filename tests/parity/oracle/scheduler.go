@@ -18,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
@@ -94,6 +95,11 @@ type scheduler struct {
 	lister    *sharedLister
 	nominator *nominator
 	stop      context.CancelFunc
+	// What a search that may end early starts from; samples is whether the case asks for it.
+	percentage int32
+	snapshot   *internalcache.Snapshot
+	samples    bool
+	start      int
 }
 
 // newScheduler builds frameworks as kube-scheduler's New does. No informer is ever started: the
@@ -112,6 +118,9 @@ func newScheduler(settings *config.KubeSchedulerConfiguration) (*scheduler, erro
 		lister:    &sharedLister{},
 		nominator: &nominator{},
 		stop:      stop,
+	}
+	if settings.PercentageOfNodesToScore != nil {
+		one.percentage = *settings.PercentageOfNodesToScore
 	}
 	resources := one.informed.Resource().V1()
 	slices, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{
@@ -171,7 +180,7 @@ type sharedLister struct {
 }
 
 // load replaces the former case by this one.
-func (s *scheduler) load(c *cluster) error {
+func (s *scheduler) load(c *cluster, start *int) error {
 	if err := s.fillStores(c); err != nil {
 		return err
 	}
@@ -184,10 +193,19 @@ func (s *scheduler) load(c *cluster) error {
 		node := pod.Status.NominatedNodeName
 		s.nominator.pods[node] = append(s.nominator.pods[node], info)
 	}
-	snapshot, err := newSnapshot(c)
+	order := caseOrder(c.nodes)
+	s.samples, s.start = start != nil, 0
+	if s.samples {
+		var err error
+		if order, err = treeOrder(c.nodes); err != nil {
+			return err
+		}
+		s.start = *start
+	}
+	snapshot, err := newSnapshot(c, order)
 	if err != nil {
 		return err
 	}
-	s.lister.SharedLister = snapshot
+	s.snapshot, s.lister.SharedLister = snapshot, snapshot
 	return nil
 }

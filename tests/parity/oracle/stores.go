@@ -64,14 +64,19 @@ func informersOf(f informers.SharedInformerFactory) map[reflect.Type]cache.Share
 	}
 }
 
-// newSnapshot is kube-scheduler's own, with every list in the case's order: the constructor
-// takes that of a Go map, which differs from run to run.
-func newSnapshot(c *cluster) (fwk.SharedLister, error) {
-	snapshot := internalcache.NewSnapshot(c.placed, c.nodes)
-	position := map[string]int{}
-	for number, node := range c.nodes {
-		position[node.Name] = number
+// caseOrder gives each node its place in the case.
+func caseOrder(nodes []*corev1.Node) map[string]int {
+	order := map[string]int{}
+	for number, node := range nodes {
+		order[node.Name] = number
 	}
+	return order
+}
+
+// newSnapshot is kube-scheduler's own, with every list in the given order: the constructor takes
+// that of a Go map, which differs from run to run.
+func newSnapshot(c *cluster, order map[string]int) (*internalcache.Snapshot, error) {
+	snapshot := internalcache.NewSnapshot(c.placed, c.nodes)
 	infos := snapshot.NodeInfos()
 	for _, list := range []func() ([]fwk.NodeInfo, error){
 		infos.List, infos.HavePodsWithAffinityList, infos.HavePodsWithRequiredAntiAffinityList,
@@ -81,7 +86,7 @@ func newSnapshot(c *cluster) (fwk.SharedLister, error) {
 			return nil, err
 		}
 		slices.SortFunc(nodes, func(a, b fwk.NodeInfo) int {
-			return position[a.Node().Name] - position[b.Node().Name]
+			return order[a.Node().Name] - order[b.Node().Name]
 		})
 	}
 	return snapshot, nil
