@@ -36,6 +36,11 @@ def read_profiles(
             raise UsageFault(f"--plugin: {name} needs a --config with a profile that enables it")
         return None
     found = read_config(path)
+    for one in found.extenders:
+        raise UsageFault(
+            f"--config {path}: extenders: {one.url} would not be called: a running mesh asks no "
+            "extenders yet, muster score does"
+        )
     enabled = {one.name for profile in found.profiles for one in profile.custom}
     for name in custom.PLUGINS:
         if name not in enabled:

@@ -4,11 +4,14 @@ The answer comes from a shard's own state and plugins, so that it can be held ag
 kube-scheduler's (tests/parity).
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from msgspec import to_builtins
 
+from muster.extending import filter_nodes, score_nodes
 from services.placement.core import PlacementCore, PlacementState, sampling
 from services.placement.core.book import compiled
 from services.placement.core.nominations import held_against, nominate
@@ -31,11 +34,13 @@ from shared.framework.signature import Signature
 from shared.framework.storage import Storage
 from shared.machine.fold import begin_step
 from shared.model.columns import pack, unpack
+from shared.model.extenders import ExtenderError
 from shared.model.objects import Budget, PodSpec
 from shared.model.profile import V1_35, Configuration
 
 SUCCESS, UNSCHEDULABLE = "Success", "Unschedulable"
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
+NOBODY_SAYS = "0/%d nodes are available:"  # extenders left no node, and gave no reason
 
 
 def score_case(
@@ -53,11 +58,16 @@ def score_case(
     read = case_of(what, dict(case))
     if config is not None and read.config is not None:
         raise WorldError(what, "config", "there is another one beside the case")
-    shard = _Shard(read, config or read.config, version)
+    shard = _Shard(read, case.get("objects") or (), config or read.config, version)
     pods = []
-    for pod, node in zip(read.asked, read.asked_nodes, strict=True):
+    given = zip(read.asked, read.asked_nodes, case.get("pods") or (), strict=True)
+    for pod, node, object_given in given:
         shard.check(what, pod)
-        answer = {"namespace": pod.namespace, "name": pod.name, **shard.answer(pod.spec, node)}
+        try:
+            said = shard.answer(pod.spec, node, object_given)
+        except ExtenderError as error:
+            raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "", str(error)) from error
+        answer = {"namespace": pod.namespace, "name": pod.name, **said}
         if read.preempt and answer["fitError"] and read.nodes:
             answer["preemption"] = shard.preemption(pod.spec)
         pods.append(answer)
@@ -67,11 +77,22 @@ def score_case(
 class _Shard:
     """One shard that holds the case."""
 
-    def __init__(self, case: Case, config: Configuration | None, version: str) -> None:
+    def __init__(
+        self,
+        case: Case,
+        objects: Sequence[Mapping[str, Any]],
+        config: Configuration | None,
+        version: str,
+    ) -> None:
+        """`objects` are those of the case as they were given."""
         self._core = PlacementCore(0)
         self._state: PlacementState = self._core.new()
         self._profiles = [] if config is None else [one.name for one in config.profiles]
         profiles = () if config is None else config.profiles
+        self._extenders = () if config is None else config.extenders
+        self._objects = {
+            one["metadata"]["name"]: one for one in objects if one.get("kind") == "Node"
+        }
         options = {"profiles": to_builtins(profiles), "compatibility": version}
         self._evolve(Configured({"placement": options}))
         self._state.table.counters.labels_of = dict(case.namespaces)
@@ -127,19 +148,32 @@ class _Shard:
             rule = f"no profile {name!r}: there is {', '.join(self._profiles)}"
             raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "spec.schedulerName", rule)
 
-    def answer(self, spec: PodSpec, node: str) -> dict[str, Any]:
-        """Everything about one pod but its name; `node` is the one that it is nominated for."""
+    def answer(self, spec: PodSpec, node: str, pod: Mapping[str, Any]) -> dict[str, Any]:
+        """Everything about one pod but its name; `node` is the one that it is nominated for, `pod`
+        the object that extenders get. Raises ExtenderError.
+        """
         number = self._sig(spec)
         sig, held = compiled(self._state, number), held_against(self._state, spec.priority)
+        table = self._state.table
         if self._state.tree is None:
-            pick = self._state.kernel.place_one(self._state.table, sig, held)
-            return self._answer(sig, held, explain(self._state.table, sig, held), pick)
-        row = self._state.table.row_named(node)
+            reports = {one.name: one for one in explain(table, sig, held)}
+            answer = self._answer(sig, held, reports)
+            pick = self._state.kernel.place_one(table, sig, held)
+            _assert_same(answer, pick)
+            fits = [name for name in self._names if not reports[name].plugin]
+            return self._extended(sig, held, reports, fits, pod) if self._extenders else answer
+        # Who is called anyway looks at all nodes alike.
+        row = None if self._extenders else table.row_named(node)
         sampled = sampling.place(self._state, number, held, row)
-        reports = explain(self._state.table, sig, held, sampled)
-        if pre_filter(self._state.table, sig) is None:
-            reports = [one for one in reports if self._is_told(one, sampled, row)]
-        answer = self._answer(sig, held, reports, sampled.pick)
+        found = explain(table, sig, held, sampled.found)
+        if pre_filter(table, sig) is None:
+            found = [one for one in found if self._is_told(one, sampled, row)]
+        reports = {one.name: one for one in found}
+        answer = self._answer(sig, held, reports)
+        _assert_same(answer, sampled.pick)
+        if self._extenders:
+            fits = [table.nodes[row].name for row in sampled.found.tolist()]
+            answer = self._extended(sig, held, reports, fits, pod)
         sampling.searched(self._state, sampled.examined)
         return answer | {"sampling": {"next": self._state.start_index}}
 
@@ -154,20 +188,57 @@ class _Shard:
         return _is_left_out(report) and not is_nominated
 
     def _answer(
-        self, sig: Signature, held: Held, reports: list[NodeReport], pick: Pick | None
+        self, sig: Signature, held: Held, reports: Mapping[str, NodeReport]
     ) -> dict[str, Any]:
-        found = {one.name: one for one in reports}
-        names = [name for name in self._names if name in found]
-        totals = {name: found[name].total for name in names if not found[name].plugin}
-        highest = max(totals.values(), default=0)
-        decided = (0, 0) if pick is None else (pick.feasible, pick.total)
-        assert decided == (len(totals), highest), f"explained {totals}, decided {pick}"
+        names = [name for name in self._names if name in reports]
+        totals = {name: reports[name].total for name in names if not reports[name].plugin}
         return {
             "preFilterStatus": _pre_filter_status(pre_filter(self._state.table, sig)),
-            "nodes": {name: _node(found[name]) for name in names},
+            "nodes": {name: _node(reports[name]) for name in names},
             "fitError": "" if totals else self._fit_error(sig, held),
-            "best": sorted(name for name, total in totals.items() if total == highest),
+            "best": _best(totals),
         }
+
+    def _extended(
+        self,
+        sig: Signature,
+        held: Held,
+        reports: Mapping[str, NodeReport],
+        fits: Sequence[str],
+        pod: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """The answer where extenders judge the nodes that fit, in this order."""
+        table = self._state.table
+        if not fits:
+            return self._answer(sig, held, reports)
+        left = filter_nodes(self._extenders, pod, {name: self._objects[name] for name in fits})
+        rows = np.array([table.row_named(name) for name in left.nodes], np.int64)
+        scored = {one.name: one for one in explain(table, sig, held, rows)}
+        refused = {name: one for name, one in reports.items() if one.plugin}
+        answer = self._answer(sig, held, refused | {name: scored[name] for name in left.nodes})
+        nodes = answer["nodes"]
+        nodes |= {
+            name: _failed(*said)
+            for name, said in left.failed.items()
+            if name in self._objects and name not in left.nodes
+        }
+        if any(map(_is_left_out, refused.values())):
+            # Of who is dropped without a word kube-scheduler says what it says of these.
+            silent = [name for name in fits if name not in nodes]
+            nodes |= {name: _failed(NAMED_NODES.message, resolvable=False) for name in silent}
+        if not left.nodes:
+            said = Counter(text for one in nodes.values() for text in one["reasons"])
+            answer["fitError"] = fit_error(said, table.size) if said else NOBODY_SAYS % table.size
+            return answer
+        for url, more in score_nodes(
+            self._extenders, pod, {name: self._objects[name] for name in left.nodes}
+        ).items():
+            for name in left.nodes:
+                if name in more:
+                    nodes[name]["scores"][url] = more[name]
+                    nodes[name]["total"] += more[name]
+        answer["best"] = _best({name: nodes[name]["total"] for name in left.nodes})
+        return answer
 
     def preemption(self, spec: PodSpec) -> dict[str, Any]:
         """Nodes on which the end of some pods would make room, and the one that is chosen."""
@@ -192,6 +263,27 @@ class _Shard:
     def _fit_error(self, sig: Signature, held: Held) -> str:
         table = self._state.table
         return fit_error(reasons(table, sig, held).messages, table.size)
+
+
+def _best(totals: Mapping[str, int]) -> list[str]:
+    highest = max(totals.values(), default=0)
+    return sorted(name for name, total in totals.items() if total == highest)
+
+
+def _assert_same(answer: dict[str, Any], pick: Pick | None) -> None:
+    """What is explained is what would be decided."""
+    totals = [one["total"] for one in answer["nodes"].values() if one["feasible"]]
+    decided = (0, 0) if pick is None else (pick.feasible, pick.total)
+    assert decided == (len(totals), max(totals, default=0)), f"explained {totals}, decided {pick}"
+
+
+def _failed(text: str, resolvable: bool) -> dict[str, Any]:
+    """What an extender said against a node."""
+    code = UNSCHEDULABLE if resolvable else UNRESOLVABLE
+    return {"feasible": False, "code": code, "plugin": "", "reasons": [text]} | {
+        "scores": {},
+        "total": 0,
+    }
 
 
 def _is_left_out(report: NodeReport) -> bool:

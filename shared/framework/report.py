@@ -7,7 +7,7 @@ import numpy as np
 
 from shared.framework.between import held_counts, rules_of
 from shared.framework.layout import I64, Held, Mask
-from shared.framework.picks import Reasons, Sampled
+from shared.framework.picks import Reasons
 from shared.framework.plugin import Refusal, StaticFilter
 from shared.framework.profile import GPU_DEVICES, GPU_MODEL, LOCAL_SCORES, NAMED_NODES
 from shared.framework.scratch import OneNode
@@ -178,10 +178,10 @@ def resolvable_rows(table: NodeTable, sig: Signature, held: Held | None = None) 
 
 
 def explain(
-    table: NodeTable, sig: Signature, held: Held | None = None, sampled: Sampled | None = None
+    table: NodeTable, sig: Signature, held: Held | None = None, found: I64 | None = None
 ) -> list[NodeReport]:
     """Every node, in tie order: who refused it and why, or its scores by plugin; of nodes that take
-    the pod only those that a search has found, where it ended early.
+    the pod only those of the rows `found`, where there are any others.
     """
     refused: dict[int, NodeReport] = {}
     for name, refusals, first, resolvable in _first_refusals(table, sig, held):
@@ -198,9 +198,9 @@ def explain(
             )
     feasible = np.ones(table.size, np.bool_)
     feasible[list(refused)] = False
-    if sampled is not None:
+    if found is not None:
         feasible[:] = False
-        feasible[sampled.found] = True
+        feasible[found] = True
     static = Static(table, sig.spec, sig.plugins)
     normalised = static.normalised(static.counts(feasible))
     rules = rules_of(table, sig)

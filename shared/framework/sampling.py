@@ -100,7 +100,7 @@ def wanted(profile: Profile, nodes: int) -> int:
     percent = profile.percentage_of_nodes_to_score
     if percent is None:
         return nodes
-    if not profile.scores:
+    if not profile.scores and not profile.extended:
         return 1  # they are all the same
     if nodes < NODES_MIN:
         return nodes

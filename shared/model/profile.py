@@ -4,6 +4,7 @@ weights and arguments. Values only, after defaults and multiPoint; names are kub
 
 from msgspec import Struct, structs
 
+from shared.model.extenders import Extender
 from shared.model.objects import (
     CPU,
     MEMORY,
@@ -75,7 +76,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     which lack a selector; None = those of the system, which do not ask for nodes with all keys.
     `custom` are the plugins of users that it names anywhere. `percentage_of_nodes_to_score`: the
     share of nodes after which a search for nodes ends, 0 = it follows from their number, None = it
-    never ends early.
+    never ends early. `extended` = extenders filter or score its nodes as well.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -95,6 +96,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     default_spread: tuple[SpreadConstraint, ...] | None = None
     custom: tuple[CustomPlugin, ...] = ()
     percentage_of_nodes_to_score: int | None = None
+    extended: bool = False
 
     def weight(self, plugin: str) -> int:
         """What a score plugin counts, 0 = it does not run."""
@@ -118,3 +120,4 @@ class Configuration(Struct, frozen=True, kw_only=True):
     profiles: tuple[Profile, ...]
     backoff_initial_ms: int = 1_000
     backoff_max_ms: int = 10_000
+    extenders: tuple[Extender, ...] = ()

@@ -56,7 +56,7 @@ BUGS = (
     _bug("unasked-resources-count", PROFILE, "if ask or name == EPHEMERAL_STORAGE:", "if True:"),
     _bug("storage-must-be-asked-for", PROFILE, "if ask or name == EPHEMERAL_STORAGE:", "if ask:"),
     _bug("strategy-of-real-requests", PROFILE, "            if real:\n", "            if True:\n"),
-    _bug("nothing-scores-0", PROFILE, "self.least = 0 if profile.scores else 1", "self.least = 0"),
+    _bug("nothing-scores-0", PROFILE, "profile.extended else 1", "profile.extended else 0"),
     _bug(
         "ports-always-checked",
         PROFILE,

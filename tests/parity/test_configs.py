@@ -30,6 +30,10 @@ def profile(**fields: Any) -> Object:
     return top(profiles=[fields])
 
 
+def extender(**fields):
+    return top(extenders=[{"urlPrefix": "http://h", "filterVerb": "f"} | fields])
+
+
 def plugins(**points: Any) -> Object:
     """One with these plugins."""
     return profile(plugins=points)
@@ -154,7 +158,43 @@ CASES: dict[str, tuple[Object, str]] = {
     ),
     "two profiles, one without a name": (top(profiles=[{"schedulerName": "x"}, {}]), REFUSED),
     "an empty name": (profile(schedulerName=""), REFUSED),
-    "extender": (top(extenders=[{"urlPrefix": "http://h"}]), REFUSED),
+    "extender that does nothing": (top(extenders=[{"urlPrefix": "http://h"}]), NOT_SUPPORTED),
+    "extender": (extender(), TAKEN),
+    "extender with everything": (
+        extender(
+            prioritizeVerb="p",
+            weight=3,
+            enableHTTPS=True,
+            httpTimeout="1m",
+            nodeCacheCapable=True,
+            ignorable=True,
+            managedResources=[{"name": "example.com/x", "ignoredByScheduler": True}],
+            tlsConfig={"insecure": True, "serverName": "h"},
+        ),
+        TAKEN,
+    ),
+    "extender without weight": (extender(prioritizeVerb="p"), REFUSED),
+    "extender with a negative weight": (extender(prioritizeVerb="p", weight=-1), REFUSED),
+    "extender with a weight for nothing": (extender(weight=-1), TAKEN),
+    "extender that waits for nobody": (extender(httpTimeout="0s"), TAKEN),
+    "extender with an unknown field": (extender(nodes=True), REFUSED),
+    "extender with a timeout of no unit": (extender(httpTimeout="5"), REFUSED),
+    "extender that binds": (extender(bindVerb="b"), NOT_SUPPORTED),
+    "extender that preempts": (extender(preemptVerb="p"), NOT_SUPPORTED),
+    "extender for cpu": (extender(managedResources=[{"name": "cpu"}]), REFUSED),
+    "extender for kubernetes": (extender(managedResources=[{"name": "kubernetes.io/x"}]), REFUSED),
+    "extender for requests": (extender(managedResources=[{"name": "requests.a/x"}]), REFUSED),
+    "extender for no name": (extender(managedResources=[{"name": "a/b/c"}]), REFUSED),
+    "extender for one thing twice": (
+        extender(managedResources=[{"name": "example.com/x"}, {"name": "example.com/x"}]),
+        REFUSED,
+    ),
+    "extender insecure with a root": (
+        extender(tlsConfig={"insecure": True, "caData": "bm8gcGVt"}),
+        REFUSED,
+    ),
+    "extender with half a certificate": (extender(tlsConfig={"certFile": "/c"}), NOT_SUPPORTED),
+    "extender with a root in no base64": (extender(tlsConfig={"caData": "!"}), REFUSED),
     "unknown plugin": (plugins(filter=on("Foo")), REFUSED),
     "unknown plugin everywhere": (plugins(multiPoint=on("Foo")), REFUSED),
     "unknown plugin disabled": (plugins(multiPoint=off("Foo")), TAKEN),

@@ -154,7 +154,7 @@ def _fit(args: Fields) -> Arguments:
     resources, groups = args.texts("ignoredResources"), args.texts("ignoredResourceGroups")
     for key, texts in (("ignoredResources", resources), ("ignoredResourceGroups", groups)):
         for number, text in enumerate(texts):
-            if not _is_label_name(text) or (key == "ignoredResourceGroups" and "/" in text):
+            if not is_label_name(text) or (key == "ignoredResourceGroups" and "/" in text):
                 raise args.error(f"{key}[{number}]", f"{text!r} is no name of such")
             if text in (GPU, GPU.partition("/")[0]):
                 raise args.error(f"{key}[{number}]", f"{GPU} is not supported: devices are given")
@@ -165,7 +165,8 @@ def _fit(args: Fields) -> Arguments:
     }
 
 
-def _is_label_name(text: str) -> bool:
+def is_label_name(text: str) -> bool:
+    """Whether an API server takes it for the name of a label."""
     prefix, slash, name = text.rpartition("/")
     if slash and (len(prefix) > _PREFIX_MAX or not _PREFIX.fullmatch(prefix)):
         return False

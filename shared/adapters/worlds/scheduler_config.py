@@ -7,6 +7,8 @@ connection, profiling, parallelism) is checked and passed over; docs/config.md l
 
 from pathlib import Path
 
+from msgspec import structs
+
 from shared.adapters.worlds.documents import read_objects
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.fields import Fields
@@ -16,6 +18,7 @@ from shared.adapters.worlds.scheduler_args import (
     duration_ms,
     with_arguments,
 )
+from shared.adapters.worlds.scheduler_extenders import extenders_of
 from shared.adapters.worlds.scheduler_plugins import (
     BIND,
     FILTER,
@@ -76,17 +79,27 @@ def config_of(fields: Fields) -> Configuration:
     fields.only(FIELDS)
     _check_process(fields)
     share = _sampling(fields, None)
-    for extender in fields.children("extenders"):
-        raise extender.error("", "extenders are not supported")
+    extenders, ignored = extenders_of(fields)
     first_s = fields.integer("podInitialBackoffSeconds", 1, 1, SECONDS_MAX)
     most_s = fields.integer("podMaxBackoffSeconds", 10, 0, SECONDS_MAX)
     if most_s < first_s:
         raise fields.error("podMaxBackoffSeconds", f"must be at least {first_s}, as the first is")
     return Configuration(
-        profiles=_profiles(fields, share),
+        profiles=tuple(
+            _extended(one, ignored) if extenders else one for one in _profiles(fields, share)
+        ),
         backoff_initial_ms=first_s * 1000,
         backoff_max_ms=most_s * 1000,
+        extenders=extenders,
     )
+
+
+def _extended(profile: Profile, ignored: tuple[str, ...]) -> Profile:
+    """A profile where extenders are called; what they alone look at is ignored instead of what the
+    profile's own arguments say.
+    """
+    resources = ignored or profile.ignored_resources
+    return structs.replace(profile, extended=True, ignored_resources=resources)
 
 
 def _check_process(fields: Fields) -> None:

@@ -67,6 +67,11 @@ func (s *scheduler) decide(
 	}
 	state := framework.NewCycleState()
 	feasible, diagnosis, err := s.filter(ctx, runner, state, pod, all, &result)
+	if err == nil && !s.samples {
+		feasible, err = findNodesThatPassExtenders(
+			ctx, s.extenders, pod, feasible, diagnosis.NodeToStatus,
+		)
+	}
 	if err == nil && s.samples {
 		state = framework.NewCycleState()
 		feasible, diagnosis, err = s.search(ctx, runner, state, pod)
@@ -94,7 +99,7 @@ func (s *scheduler) decide(
 		}
 		return result, err
 	}
-	return result, score(ctx, runner, state, pod, feasible, &result)
+	return result, score(ctx, s.extenders, runner, state, pod, feasible, &result)
 }
 
 // filter follows findNodesThatFitPod; the PreFilter status goes into the answer.
@@ -144,24 +149,14 @@ func (s *scheduler) filter(
 	return feasible, diagnosis, nil
 }
 
-// score follows prioritizeNodes, and fills in the feasible nodes and the best of them.
+// score is kube-scheduler's prioritizeNodes, and fills in the feasible nodes and the best of them.
 func score(
-	ctx context.Context, runner framework.Framework, state fwk.CycleState, pod *corev1.Pod,
-	feasible []fwk.NodeInfo, result *podAnswer,
+	ctx context.Context, extenders []fwk.Extender, runner framework.Framework,
+	state fwk.CycleState, pod *corev1.Pod, feasible []fwk.NodeInfo, result *podAnswer,
 ) error {
-	var scored []fwk.NodePluginScores
-	if runner.HasScorePlugins() {
-		status := runner.RunPreScorePlugins(ctx, state, pod, feasible)
-		if !status.IsSuccess() {
-			return status.AsError()
-		}
-		if scored, status = runner.RunScorePlugins(ctx, state, pod, feasible); !status.IsSuccess() {
-			return status.AsError()
-		}
-	} else {
-		for _, info := range feasible {
-			scored = append(scored, fwk.NodePluginScores{Name: info.Node().Name, TotalScore: 1})
-		}
+	scored, err := prioritizeNodes(ctx, extenders, runner, state, pod, feasible)
+	if err != nil {
+		return err
 	}
 	highest := scored[0].TotalScore
 	for _, one := range scored {

@@ -33,7 +33,7 @@ func findNodesThatFitPod(
 func (s *scheduler) search(
 	ctx context.Context, runner framework.Framework, state fwk.CycleState, pod *corev1.Pod,
 ) ([]fwk.NodeInfo, framework.Diagnosis, error) {
-	sched := &kubescheduler.Scheduler{Profiles: s.profiles}
+	sched := &kubescheduler.Scheduler{Profiles: s.profiles, Extenders: s.extenders}
 	index := unexported[int](sched, "nextStartNodeIndex")
 	*index = s.start
 	*unexported[int32](sched, "percentageOfNodesToScore") = s.percentage

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"k8s.io/client-go/informers"
@@ -81,9 +80,6 @@ func loadConfig(raw json.RawMessage) (*config.KubeSchedulerConfiguration, error)
 	if err := validation.ValidateKubeSchedulerConfiguration(settings); err != nil {
 		return nil, err
 	}
-	if len(settings.Extenders) > 0 {
-		return nil, errors.New("extenders are not called here")
-	}
 	return settings, nil
 }
 
@@ -97,6 +93,7 @@ type scheduler struct {
 	stop      context.CancelFunc
 	// What a search that may end early starts from; samples is whether the case asks for it.
 	percentage int32
+	extenders  []fwk.Extender
 	snapshot   *internalcache.Snapshot
 	samples    bool
 	start      int
@@ -121,6 +118,11 @@ func newScheduler(settings *config.KubeSchedulerConfiguration) (*scheduler, erro
 	}
 	if settings.PercentageOfNodesToScore != nil {
 		one.percentage = *settings.PercentageOfNodesToScore
+	}
+	one.extenders, err = buildExtenders(logger, settings.Extenders, settings.Profiles)
+	if err != nil {
+		stop()
+		return nil, err
 	}
 	resources := one.informed.Resource().V1()
 	slices, err := resourceslicetracker.StartTracker(ctx, resourceslicetracker.Options{

@@ -1,5 +1,6 @@
 """--config: what becomes of profiles in the services' options, and in the check of waiting pods."""
 
+import json
 from pathlib import Path
 
 import msgspec
@@ -119,3 +120,14 @@ def test_who_waits_under_other_filters_is_judged_by_them():
     tolerant = tuple(name for name in Profile().filters if name != "TaintToleration")
     assert "fits on node a" in problems(Profile(name="p", filters=tolerant))[0]
     assert problems(Profile(name="p", filters=tolerant, added_required=SSD)) == []
+
+
+def test_a_mesh_that_would_ask_no_extender_does_not_start(tmp_path):
+    path = tmp_path / "config.json"
+    written = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    extender = {"urlPrefix": "http://h/x", "filterVerb": "filter"}
+    path.write_text(json.dumps(written | {"extenders": [extender]}))
+    with pytest.raises(UsageFault, match="extenders: http://h/x would not be called"):
+        read_profiles(path)
+    path.write_text(json.dumps(written | {"extenders": []}))
+    assert read_profiles(path) is not None

@@ -148,7 +148,12 @@ def test_errors_name_file_field_and_rule():
     assert _error(profiles=[{"pluginConfig": [added]}]) == (
         "file: profiles[0].pluginConfig[0].args.added: is an unknown field"
     )
-    assert "extenders[0]: extenders are not supported" in _error(extenders=[{"urlPrefix": "x"}])
+    binder = {"urlPrefix": "http://h", "bindVerb": "bind"}
+    assert "extenders[0].bindVerb: is not supported" in _error(extenders=[binder])
+    plain = {"urlPrefix": "x", "filterVerb": "filter"}
+    assert "extenders[0].urlPrefix: 'x' is no URL" in _error(extenders=[plain])
+    late = plain | {"urlPrefix": "http://h", "httpTimeout": "-1s"}
+    assert "extenders[0].httpTimeout: must be at least 1ms" in _error(extenders=[late])
     assert "profiles[1].schedulerName: 'a' is a duplicate" in _error(
         profiles=[{"schedulerName": "a"}, {"schedulerName": "a"}]
     )

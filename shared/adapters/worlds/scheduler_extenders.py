@@ -1,0 +1,119 @@
+"""The `extenders` of a KubeSchedulerConfiguration, validated as kube-scheduler validates them.
+
+Those that bind or preempt are refused: nothing would ask them.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.scheduler_args import duration_ms, is_label_name
+from shared.model.extenders import Extender, Tls
+from shared.model.objects import GPU
+
+FIELDS = (
+    *("urlPrefix", "filterVerb", "preemptVerb", "prioritizeVerb", "weight", "bindVerb"),
+    *("enableHTTPS", "tlsConfig", "httpTimeout", "nodeCacheCapable", "managedResources"),
+    "ignorable",
+)
+TLS_FIELDS = (
+    *("insecure", "serverName", "certFile", "keyFile", "caFile"),
+    *("certData", "keyData", "caData"),
+)
+INT64_MAX = (1 << 63) - 1
+TIMEOUT_MS = 5_000.0
+
+
+def extenders_of(fields: Fields) -> tuple[tuple[Extender, ...], tuple[str, ...]]:
+    """The extenders in the order in which they are called, those that may fail last; and the
+    resources that only they look at. Raises WorldError.
+    """
+    found: list[Extender] = []
+    ignored: list[str] = []
+    managed: set[str] = set()
+    for one in fields.children("extenders"):
+        one.only(FIELDS)
+        names = dict(_managed(one, managed))
+        ignored += [name for name, is_ignored in names.items() if is_ignored]
+        found.append(_extender(one, frozenset(names)))
+    return tuple(sorted(found, key=lambda one: one.ignorable)), tuple(ignored)
+
+
+def _managed(fields: Fields, managed: set[str]) -> Iterator[tuple[str, bool]]:
+    for one in fields.children("managedResources"):
+        one.only(("name", "ignoredByScheduler"))
+        name = one.text("name")
+        is_extended = "/" in name and "kubernetes.io/" not in name
+        if not is_label_name(name) or not is_extended or name.startswith("requests."):
+            raise one.error("name", f"{name!r} is an invalid extended resource name")
+        if name in managed:
+            raise one.error("name", f"{name!r} is a duplicate extended managed resource name")
+        if one.flag("ignoredByScheduler") and name == GPU:
+            raise one.error("name", f"{GPU} is not supported: devices are given")
+        managed.add(name)
+        yield name, one.flag("ignoredByScheduler")
+
+
+def _extender(fields: Fields, managed: frozenset[str]) -> Extender:
+    for key in ("preemptVerb", "bindVerb"):
+        if fields.text(key):
+            raise fields.error(key, "is not supported: extenders filter and score alone")
+    filters, scores = fields.text("filterVerb"), fields.text("prioritizeVerb")
+    if not filters and not scores:
+        raise fields.error("", "an extender without filterVerb and prioritizeVerb is not supported")
+    weight = fields.integer("weight", 0, -INT64_MAX, INT64_MAX)
+    if scores and weight <= 0:
+        raise fields.error("weight", "must have a positive weight applied to it")
+    timeout_ms = int(duration_ms(fields, "httpTimeout", TIMEOUT_MS) or TIMEOUT_MS)
+    if timeout_ms < 1:
+        raise fields.error("httpTimeout", "must be at least 1ms")
+    return Extender(
+        url=_url(fields),
+        filter_verb=filters,
+        prioritize_verb=scores,
+        weight=weight,
+        timeout_ms=timeout_ms,
+        knows_nodes=fields.flag("nodeCacheCapable"),
+        managed_resources=managed,
+        ignorable=fields.flag("ignorable"),
+        tls=_tls(fields),
+    )
+
+
+def _url(fields: Fields) -> str:
+    url = fields.required_text("urlPrefix")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise fields.error("urlPrefix", f"{url!r} is no URL with http:// or https://")
+    return url
+
+
+def _tls(fields: Fields) -> Tls:
+    tls = fields.child("tlsConfig")
+    tls.only(TLS_FIELDS)
+    for key in ("certData", "keyData"):
+        if tls.text(key):
+            raise tls.error(key, "is not supported: name a file")
+    authorities, file = _pem(tls, "caData"), tls.text("caFile")
+    insecure, has_any = tls.flag("insecure"), bool(authorities or file)
+    if insecure and has_any:
+        raise tls.error("insecure", "is not allowed together with a root certificate")
+    if bool(tls.text("certFile")) != bool(tls.text("keyFile")):
+        raise tls.error("certFile", "one of certFile and keyFile alone is not supported")
+    return Tls(
+        insecure=insecure or (fields.flag("enableHTTPS") and not has_any),
+        server_name=tls.text("serverName"),
+        authorities_file="" if authorities else file,
+        authorities=authorities,
+        certificate_file=tls.text("certFile"),
+        key_file=tls.text("keyFile"),
+    )
+
+
+def _pem(tls: Fields, key: str) -> str:
+    try:
+        return base64.b64decode(tls.text(key), validate=True).decode("ascii")
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise tls.error(key, "is no PEM in base64") from error

@@ -1,0 +1,130 @@
+"""HTTP extenders as a configuration names them, and what their replies mean. Values only: nobody
+is called here. Words are kube-scheduler's (extender.go of 1.35).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+SCALE = 10  # an extender scores 0..10, a plugin 0..100
+
+
+class Tls(Struct, frozen=True):
+    """What a connection over TLS verifies and shows. `authorities` is PEM."""
+
+    insecure: bool = False
+    server_name: str = ""
+    authorities_file: str = ""
+    authorities: str = ""
+    certificate_file: str = ""
+    key_file: str = ""
+
+
+class Extender(Struct, frozen=True, kw_only=True):
+    """One extender: empty verbs are not called; with `managed_resources` only pods that name one of
+    them are its concern. `ignorable`: the cycle goes on when it fails.
+    """
+
+    url: str
+    filter_verb: str = ""
+    prioritize_verb: str = ""
+    weight: int = 0
+    timeout_ms: int = 5_000
+    knows_nodes: bool = False
+    managed_resources: frozenset[str] = frozenset()
+    ignorable: bool = False
+    tls: Tls = Tls()
+
+    def is_interested(self, pod: Mapping[str, Any]) -> bool:
+        """Whether the pod, a Kubernetes object, names a resource that it manages."""
+        if not self.managed_resources:
+            return True
+        spec = pod.get("spec") or {}
+        containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+        resources = [one.get("resources") or {} for one in containers]
+        named = [{**(one.get("requests") or {}), **(one.get("limits") or {})} for one in resources]
+        return any(name in self.managed_resources for names in named for name in names)
+
+    def arguments(self, pod: Mapping[str, Any], nodes: Mapping[str, Any]) -> dict[str, Any]:
+        """What filter and prioritize are asked with: names alone where it knows the nodes."""
+        if self.knows_nodes:
+            return {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}
+        return {"Pod": pod, "Nodes": {"metadata": {}, "items": list(nodes.values())}} | {
+            "NodeNames": None
+        }
+
+
+class ExtenderError(Exception):
+    """An extender failed, or its reply makes no sense."""
+
+
+class Filtered(Struct, frozen=True):
+    """Nodes that an extender leaves, in its order, and its reasons against others."""
+
+    nodes: tuple[str, ...]
+    failed: dict[str, str]
+    unresolvable: dict[str, str]
+
+
+class _Reply(Struct):
+    nodes: dict[str, Any] | None = None
+    nodenames: list[str] | None = None
+    failednodes: dict[str, str] | None = None
+    failedandunresolvablenodes: dict[str, str] | None = None
+    error: str | None = None
+
+
+class _Score(Struct):
+    host: str = ""
+    score: int = 0
+
+
+def filtered(extender: Extender, asked: Sequence[str], reply: object) -> Filtered:
+    """What a reply to filter means. Raises ExtenderError."""
+    told = _as(_Reply, reply)
+    if told.error:
+        raise ExtenderError(told.error)
+    names: list[str] = []
+    if extender.knows_nodes and told.nodenames is not None:
+        names = told.nodenames
+    elif told.nodes is not None:
+        items = _as(list[dict[str, Any]], told.nodes.get("items") or [])
+        names = [str((one.get("metadata") or {}).get("name", "")) for one in items]
+    known = set(asked)
+    for name in names:
+        if name not in known:
+            raise ExtenderError(
+                f'extender "{extender.url}" claims a filtered node "{name}" which is not found '
+                "in the input node list"
+            )
+    unresolvable = told.failedandunresolvablenodes or {}
+    failed = {
+        name: text for name, text in (told.failednodes or {}).items() if name not in unresolvable
+    }
+    return Filtered(tuple(dict.fromkeys(names)), failed, unresolvable)
+
+
+def prioritized(extender: Extender, reply: object) -> dict[str, int]:
+    """What a reply to prioritize adds to the totals of nodes. Raises ExtenderError."""
+    totals: dict[str, int] = {}
+    for one in _as(list[_Score], [] if reply is None else reply):
+        totals[one.host] = totals.get(one.host, 0) + one.score * extender.weight * SCALE
+    return totals
+
+
+def _as(kind: Any, value: object) -> Any:
+    """As Go's JSON reads it: the case of a field's name does not matter, unknown fields neither."""
+    try:
+        return msgspec.convert(_lowered(value), kind)
+    except msgspec.ValidationError as error:
+        raise ExtenderError(f"the reply is not what an extender says: {error}") from error
+
+
+def _lowered(value: object) -> object:
+    if isinstance(value, dict):
+        return {str(key).lower(): inner for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_lowered(one) for one in value]
+    return value

@@ -1,0 +1,107 @@
+"""An HTTP extender for tests: what it says follows from its path and the names it is asked about,
+so that whoever asks gets the same. It remembers what it was asked.
+
+The path is /SALT-MANNER/VERB; the manners are below.
+"""
+
+import json
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from zlib import crc32
+
+PLAIN, LOWER, FAILS, BREAKS, BABBLES, INVENTS, SLEEPS, NOBODY = (
+    *("plain", "lower", "fails", "breaks", "babbles", "invents", "sleeps", "nobody"),
+)
+SLEEP_S = 60.0
+
+
+class ExtenderServer:
+    """Serves from construction to close."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.closing = threading.Event()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                status, answer = server.answer(self.path, body)
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(answer)))
+                self.end_headers()
+                self.wfile.write(answer)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        if tls is not None:
+            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True)
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self._http.server_address[1]}"
+        self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self.closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        """Status and body."""
+        _, prefix, verb = path.split("/")
+        salt, _, manner = prefix.partition("-")
+        nodes = {one["metadata"]["name"]: one for one in (body["Nodes"] or {}).get("items") or ()}
+        names = body["NodeNames"] if body["NodeNames"] is not None else list(nodes)
+        self.asked.append((path, tuple(names)))
+        if manner == SLEEPS:
+            self.closing.wait(SLEEP_S)
+        if manner == BREAKS:
+            return 500, b"{}"
+        if manner == BABBLES:
+            return 200, b"who is there?"
+        if manner == FAILS:
+            return 200, json.dumps({"Error": "it does not work today"}).encode()
+        if verb == "prioritize":
+            scores = [{"Host": name, "Score": _drawn(salt, verb, name)} for name in names]
+            return 200, _written(scores, manner)
+        found = _filtered(salt, names if manner != NOBODY else [])
+        if manner == INVENTS:
+            found["NodeNames"].append("nobody")
+        kept = found["NodeNames"]
+        if body["NodeNames"] is None:
+            found |= {"NodeNames": None, "Nodes": {"items": [nodes[name] for name in kept]}}
+        return 200, _written(found, manner)
+
+
+def _drawn(salt: str, verb: str, name: str) -> int:
+    """0..10, the same everywhere."""
+    return crc32(f"{salt} {verb} {name}".encode()) % 11
+
+
+def _filtered(salt: str, names: list[str]) -> dict[str, Any]:
+    """Some nodes fail, some for good, some for both, some without a word."""
+    found: dict[str, Any] = {"NodeNames": [], "FailedNodes": {}, "FailedAndUnresolvableNodes": {}}
+    for name in names:
+        drawn = _drawn(salt, "filter", name)
+        if drawn in (0, 1):
+            found["FailedNodes"][name] = f"{salt} does not like it"
+        if drawn in (1, 2):
+            found["FailedAndUnresolvableNodes"][name] = f"{salt} will never like it"
+        if drawn > 3:
+            found["NodeNames"].append(name)
+    return found
+
+
+def _written(value: Any, manner: str) -> bytes:
+    if manner == LOWER:
+        lowered = [value] if isinstance(value, dict) else value
+        lowered = [{key.lower(): inner for key, inner in one.items()} for one in lowered]
+        value = lowered[0] if isinstance(value, dict) else lowered
+    return json.dumps(value).encode()

@@ -1,0 +1,66 @@
+"""Cases with HTTP extenders: `case(seed, url)` is the case of the seed with up to three of them, at
+a server of tests (extender_server.py), and sometimes with searches that end early.
+
+Their own generator, so that the other cases stay what they are.
+"""
+
+from random import Random
+
+from tests.parity import cases, sampling
+from tests.parity.draft import GADGET, WIDGET, Object
+from tests.parity.extender_server import FAILS, LOWER, NOBODY, PLAIN
+
+MANNERS = (PLAIN, PLAIN, PLAIN, LOWER)
+
+
+def case(seed: int, url: str) -> Object:
+    """One case, the same on every machine but for the server's address."""
+    draw = Random(f"extenders {seed}")
+    found = sampling.case(seed) if draw.random() < 0.3 else cases.case(seed)
+    for pod in found["pods"]:
+        # Who is nominated is tried first there, extenders included.
+        pod.get("status", {}).pop("nominatedNodeName", None)
+    extenders = _extenders(draw, url)
+    if any("filterVerb" in one and not one.get("nodeCacheCapable") for one in extenders):
+        # kube-scheduler scores nodes that come back as objects as if nobody were on them.
+        found["objects"] = [one for one in found["objects"] if one["kind"] != "Pod"]
+    config = found.setdefault("config", _config(draw))
+    config["extenders"] = extenders
+    return found
+
+
+def _config(draw: Random) -> Object:
+    profile: Object = {"schedulerName": "default-scheduler"}
+    if draw.random() < 0.2:
+        profile["plugins"] = {"score": {"disabled": [{"name": "*"}]}}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [profile],
+    }
+
+
+def _extenders(draw: Random, url: str) -> list[Object]:
+    managed = [GADGET, WIDGET]
+    draw.shuffle(managed)
+    return [_extender(draw, url, number, managed) for number in range(draw.choice((1, 1, 2, 3)))]
+
+
+def _extender(draw: Random, url: str, number: int, managed: list[str]) -> Object:
+    ignorable = draw.random() < 0.3
+    manner = draw.choice((FAILS, NOBODY)) if ignorable and draw.random() < 0.5 else ""
+    made: Object = {
+        "urlPrefix": f"{url}/e{number}{draw.randint(0, 99)}-{manner or draw.choice(MANNERS)}",
+        "ignorable": ignorable,
+        "httpTimeout": "60s",
+        "nodeCacheCapable": draw.random() < 0.6,
+    }
+    verbs = draw.choice((("filter",), ("prioritize",), ("filter", "prioritize")))
+    for verb in verbs:
+        made[f"{verb}Verb"] = verb
+    if "prioritize" in verbs:
+        made["weight"] = draw.choice((1, 2, 5))
+    if managed and draw.random() < 0.3:
+        ignored = draw.random() < 0.5
+        made["managedResources"] = [{"name": managed.pop(), "ignoredByScheduler": ignored}]
+    return made

@@ -1,0 +1,214 @@
+"""`muster score` asks HTTP extenders as kube-scheduler asks them and makes the same of what they
+say: drawn cases, and extenders that are slow, broken or contradict.
+"""
+
+import base64
+import json
+import ssl
+from pathlib import Path
+
+import pytest
+
+from shared.testing.kube_credentials import make_certificates
+from tests.parity.compare import differences
+from tests.parity.extender_server import (
+    BABBLES,
+    BREAKS,
+    FAILS,
+    INVENTS,
+    NOBODY,
+    PLAIN,
+    SLEEPS,
+    ExtenderServer,
+)
+from tests.parity.extending import case
+from tests.parity.ours import our_answer
+from tests.parity.planted import planted
+from tests.simulation.planted import Bug
+
+SEEDS = range(80)
+RULES, CALLS = "shared.model.extenders", "muster.extending"
+READER, CONFIG = (
+    "shared.adapters.worlds.scheduler_extenders",
+    "shared.adapters.worlds.scheduler_config",
+)
+SEARCH, PROFILE = "shared.framework.sampling", "shared.framework.profile"
+
+
+@pytest.fixture(scope="module")
+def extender():
+    server = ExtenderServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def answered(oracle, extender):
+    """(case, kube-scheduler's answer, what it asked)"""
+    found = []
+    for seed in SEEDS:
+        asked = case(seed, extender.url)
+        extender.asked.clear()
+        theirs = oracle.ask(asked)
+        found.append((asked, theirs, sorted(extender.asked)))
+    return found
+
+
+def test_extenders_are_asked_the_same_and_count_the_same(answered, extender):
+    refusals, scores = 0, 0
+    for seed, (asked, theirs, calls) in zip(SEEDS, answered, strict=True):
+        assert "error" not in theirs, f"seed {seed}: {theirs}"
+        extender.asked.clear()
+        assert differences(our_answer(asked), theirs) == [], f"seed {seed}"
+        assert sorted(extender.asked) == calls, f"seed {seed}"
+        nodes = [node for pod in theirs["pods"] for node in pod["nodes"].values()]
+        refusals += any("like it" in text for node in nodes for text in node["reasons"])
+        scores += any(
+            score > 0 and "http" in of for n in nodes for of, score in n["scores"].items()
+        )
+    assert refusals >= 25
+    assert scores >= 25
+
+
+def _bug(name: str, seed: int, module: str, old: str, new: str) -> Bug:
+    return Bug(name, module, (old, new), first=(seed,))
+
+
+BUGS = (
+    _bug("scores-not-scaled", 1, RULES, "weight * SCALE", "weight"),
+    _bug("no-weight", 1, RULES, "* extender.weight", ""),
+    _bug("both-may-be-resolved", 2, RULES, "if name not in unresolvable", "if True"),
+    _bug("names-in-upper-case", 1, RULES, "str(key).lower(): inner", "str(key): inner"),
+    _bug(
+        "everybody-is-asked", 0, CALLS, "not one.filter_verb or not one.is_interested(pod)", "False"
+    ),
+    _bug("unasked-score-nothing", 1, CALLS, "found[one.url] = dict.fromkeys(nodes, 0)", "pass"),
+    _bug(
+        "asked-at-once", 1, CALLS, "nodes[name] for name in left}", "nodes[name] for name in nodes}"
+    ),
+    _bug("ignorable-first", 7, READER, "key=lambda one: one.ignorable", "key=lambda one: 0"),
+    _bug("nothing-ignored", 27, CONFIG, "ignored or profile", "profile"),
+    _bug("one-is-enough", 14, SEARCH, "and not profile.extended", ""),
+    _bug("least-is-one", 6, PROFILE, "or profile.extended", ""),
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_change_is_noticed(bug, answered, extender):
+    asked, theirs, calls = answered[bug.first[0]]
+    extender.asked.clear()
+    with planted(bug):
+        changed = differences(our_answer(asked), theirs)
+    assert changed or sorted(extender.asked) != calls
+
+
+def one_case(url: str, manner: str, **more: object) -> dict:
+    """Two nodes and a pod, and an extender of this manner."""
+    extender = {"urlPrefix": f"{url}/x-{manner}", "filterVerb": "filter", "nodeCacheCapable": True}
+    extender["httpTimeout"] = "60s"
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [extender | more],
+    }
+    amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
+    nodes = [
+        {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name}}
+        | {"status": {"allocatable": amounts, "capacity": amounts}}
+        for name in ("a", "b", "c", "d")
+    ]
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}}
+    pod |= {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return {"objects": nodes, "pods": [pod], "config": config}
+
+
+@pytest.mark.parametrize("manner", [FAILS, BREAKS, INVENTS])
+def test_a_failure_ends_the_cycle_in_kube_schedulers_words(manner, oracle, extender):
+    asked = one_case(extender.url, manner)
+    theirs = oracle.ask(asked)["error"].partition("default/p: ")[2]
+    assert theirs
+    assert our_answer(asked)["error"] == f"WorldError: case: Pod default/p: {theirs}"
+
+
+@pytest.mark.parametrize("manner", [BABBLES, SLEEPS])
+def test_a_failure_without_an_answer_ends_the_cycle(manner, oracle, extender):
+    asked = one_case(extender.url, manner, httpTimeout="300ms")
+    assert "error" in oracle.ask(asked)
+    assert "x-" in our_answer(asked)["error"]
+
+
+@pytest.mark.parametrize("manner", [FAILS, BREAKS, INVENTS, BABBLES, SLEEPS])
+def test_who_may_be_ignored_is(manner, oracle, extender):
+    asked = one_case(extender.url, manner, httpTimeout="300ms", ignorable=True)
+    theirs = oracle.ask(asked)
+    assert len(theirs["pods"][0]["best"]) == 4
+    assert differences(our_answer(asked), theirs) == []
+
+
+@pytest.mark.parametrize("manner", [FAILS, BREAKS, BABBLES, SLEEPS])
+def test_scores_of_who_fails_are_missing(manner, oracle, extender):
+    verbs = {"filterVerb": "", "prioritizeVerb": "prioritize", "weight": 3}
+    asked = one_case(extender.url, manner, httpTimeout="300ms", **verbs)
+    theirs = oracle.ask(asked)
+    assert len(theirs["pods"][0]["best"]) == 4
+    assert differences(our_answer(asked), theirs) == []
+
+
+@pytest.mark.parametrize("manner", [NOBODY, PLAIN])
+def test_what_is_said_where_nobody_is_left(manner, oracle, extender):
+    asked = one_case(extender.url, manner)
+    theirs = oracle.ask(asked)
+    assert differences(our_answer(asked), theirs) == []
+
+
+def test_nobody_answers_at_an_address(oracle):
+    asked = one_case("http://127.0.0.1:1", PLAIN)
+    assert "error" in oracle.ask(asked)
+    assert "127.0.0.1:1" in our_answer(asked)["error"]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory):
+    """A server with a certificate, and who signed it."""
+    folder = tmp_path_factory.mktemp("extender")
+    make_certificates(folder)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(folder / "server.crt", folder / "server.key")
+    server = ExtenderServer(tls)
+    yield server.url, str(folder / "ca.crt")
+    server.close()
+
+
+WAYS = {
+    "root": {"tlsConfig": {"caFile": "CA"}},
+    "root and https": {"enableHTTPS": True, "tlsConfig": {"caFile": "CA"}},
+    "root in the file": {"tlsConfig": {"caData": "DATA"}},
+    "not verified": {"tlsConfig": {"insecure": True}},
+    "https, so not verified": {"enableHTTPS": True},
+}
+BAD_WAYS = {
+    "nobody known signed it": {},
+    "another name": {"tlsConfig": {"caFile": "CA", "serverName": "elsewhere.example"}},
+}
+
+
+def secure_case(secured, fields) -> dict:
+    url, path = secured
+    data = base64.b64encode(Path(path).read_bytes()).decode()
+    written = json.dumps(fields).replace('"CA"', json.dumps(path)).replace('"DATA"', f'"{data}"')
+    return one_case(url, PLAIN, **json.loads(written))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_extenders_over_tls(way, oracle, secured):
+    asked = secure_case(secured, WAYS[way])
+    theirs = oracle.ask(asked)
+    assert "error" not in theirs, theirs
+    assert differences(our_answer(asked), theirs) == []
+
+
+@pytest.mark.parametrize("way", BAD_WAYS)
+def test_who_is_not_verified_is_not_asked(way, oracle, secured):
+    asked = secure_case(secured, BAD_WAYS[way])
+    assert "certificate" in oracle.ask(asked)["error"]
+    assert "certificate" in our_answer(asked)["error"]
