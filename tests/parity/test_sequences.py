@@ -205,7 +205,7 @@ def test_a_start_that_stays_is_noticed(oracle, tmp_path, capsys):
     given = sampled_world(1, 20, percent=7, scored=False)
     bug = Bug("stays", "services.placement.core.sampling", ("+ examined) %", "+ 0) %"))
     with planted(bug):
-        made = played(given, tmp_path, limit_s=SHORT_S)
+        made = played(given, tmp_path)
     assert wrong(given, made, oracle)
 
 
