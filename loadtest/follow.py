@@ -115,7 +115,8 @@ class Follower:
             case Dispatched() | Woken():
                 self._message.update(dict.fromkeys(unpack(event.ids).tolist(), False))
             case PreemptAsked():
-                self._preempts[event.pod] += 1
+                for pod in (event.pod, *unpack(event.others).tolist()):
+                    self._preempts[pod] += 1
             case PreemptionClosed():
                 self._preempts[event.pod] -= 1
             case GangWaits():

@@ -22,6 +22,7 @@ from shared.events.preemption import (
     PreemptionClosed,
     PreemptionOpened,
 )
+from shared.events.queueing import PreemptAsked
 from shared.model.columns import unpack
 
 
@@ -43,6 +44,9 @@ class Preemptions:
 
     facts: Facts
     asks: dict[int, Ask] = field(default_factory=dict)
+    together: dict[int, list[int]] = field(default_factory=dict)  # ask -> others of its dry run
+    last_ask: int = 0
+    newest: dict[int, int] = field(default_factory=dict)  # pod -> its last ask
     evicting: dict[int, int] = field(default_factory=dict)
     allowed: dict[int, int] = field(default_factory=dict)
     disrupted: dict[int, set[int]] = field(default_factory=dict)
@@ -79,14 +83,20 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
             books.covered.setdefault(event.budget, set()).update(unpack(event.ids).tolist())
         case BudgetGone():
             books.allowed.pop(event.budget, None)
+        case PreemptAsked():
+            for pod in (event.pod, *unpack(event.others).tolist()):
+                books.last_ask += 1
+                books.newest[pod] = books.last_ask
         case PodsGone():
             for pod in unpack(event.ids).tolist():
                 books.gone.add(pod)
                 books.evicting.pop(pod, None)
         case CandidatesFound():
-            ask = books.asks.get(event.ask)
-            if ask is not None and not ask.closed:
-                ask.candidates += [(event.shard, candidate) for candidate in event.candidates]
+            for number in (event.ask, *books.together.get(event.ask, ())):
+                ask = books.asks.get(number)
+                if ask is not None and not ask.closed:
+                    found = (*event.candidates, *event.series)
+                    ask.candidates += [(event.shard, candidate) for candidate in found]
         case Nominated():
             ask = books.asks.get(event.ask)
             if ask is not None:
@@ -129,6 +139,10 @@ def _free(books: Preemptions, ask: int) -> None:
 
 def _ask(books: Preemptions, event: DryRunAsked, step: Step) -> None:
     books.asks[event.ask] = Ask(event.pod, event.sig)
+    others = unpack(event.others).tolist()
+    books.together[event.ask] = [books.newest.get(pod, 0) for pod in others]
+    for pod, ask in zip(others, books.together[event.ask], strict=True):
+        books.asks[ask] = Ask(pod, event.sig)
     said = {budget.budget: budget.left for budget in event.budgets}
     for budget, allowed in sorted(books.allowed.items()):
         ours = books.covered.get(budget, set()) & set(books.evicting)

@@ -172,16 +172,17 @@ class BindingShell:
             for pod in pods.tolist()
             if eviction is not None and eviction.effects.get(pod) == effect_id
         ]
-        rows = state.table.find_all(np.array(open_, np.int64))
-        if not len(rows):
+        found = [(pod, row) for pod in open_ if (row := state.table.find(pod)) >= 0]
+        if not found:
             return
-        ids = state.table.ids[rows]
+        refs = [_ref(state, row) for _pod, row in found]
         try:
-            answers = await self._cluster.evict(_refs(state, rows), _preemptor(state, effect))
+            answers = await self._cluster.evict(refs, _preemptor(state, effect))
         except Exception as error:
             log.warning("no answer to evictions: %r", error)
-            answers = [Answer.UNKNOWN] * len(rows)
-        self._offer(EvictAnswers(effect_id, pack(ids), bytes(answers)))
+            answers = [Answer.UNKNOWN] * len(refs)
+        ids = pack([pod for pod, _row in found])
+        self._offer(EvictAnswers(effect_id, ids, bytes(answers)))
 
     async def _answers(self, count: int, call: Awaitable[list[PodRead]]) -> list[PodRead]:
         try:
@@ -248,19 +249,18 @@ def _requests(state: BindingState, rows: I64) -> list[BindRequest]:
 
 
 def _refs(state: BindingState, rows: I64) -> list[PodRef]:
+    return [_ref(state, row) for row in rows.tolist()]
+
+
+def _ref(state: BindingState, row: int) -> PodRef:
     table = state.table
-    refs = []
-    for row in rows.tolist():
-        chunk, place = table.names[table.chunks.item(row)], table.places.item(row)
-        refs.append(
-            PodRef(
-                chunk.uid_list()[place],
-                chunk.namespace,
-                chunk.name_list()[place],
-                table.revisions.item(row),
-            )
-        )
-    return refs
+    chunk, place = table.names[table.chunks.item(row)], table.places.item(row)
+    return PodRef(
+        chunk.uid_list()[place],
+        chunk.namespace,
+        chunk.name_list()[place],
+        table.revisions.item(row),
+    )
 
 
 def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:
@@ -269,7 +269,7 @@ def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:
     row = state.table.find(eviction.pod) if eviction is not None and eviction.pod else -1
     if row < 0 or not state.table.flags.item(row) & NAMED:
         return None
-    return _refs(state, np.array([row], np.int64))[0]
+    return _ref(state, row)
 
 
 def node_shown(state: BindingState, pod: int, name: str, target: int) -> int:

@@ -92,8 +92,10 @@ EVICTIONS: dict[tuple[Evicting, str], Evicting] = {
 }
 
 
-def evicting(phase: Evicting, event: str, story: str) -> Evicting:
-    """The phase after `event`; raises AssertionError with the victim's story if there is none."""
+def evicting(phase: Evicting, event: str, victim: int, ask: int) -> Evicting:
+    """The phase after `event`; raises AssertionError naming the victim if there is none."""
     after = EVICTIONS.get((phase, event))
-    assert after is not None, f"{story}: {event} is not allowed in {phase.name}"
+    assert after is not None, (
+        f"victim {victim} of ask {ask}: {event} is not allowed in {phase.name}"
+    )
     return after

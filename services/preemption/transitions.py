@@ -1,6 +1,7 @@
 """The life of one ask (one search for victims for one pod) as a table; docs are generated from it.
 
-`all_*` is the last answer of its kind. The nomination always precedes the evictions.
+`all_*` is the last answer of its kind; who asks together with others may be put off by theirs. The
+nomination always precedes the evictions.
 """
 
 from enum import IntEnum
@@ -27,6 +28,7 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     (Phase.NEW, "dry_run_asked"): Phase.DRY_RUN,
     (Phase.DRY_RUN, "candidates_found"): Phase.DRY_RUN,
     (Phase.DRY_RUN, "all_candidates_found"): Phase.ANSWERED,
+    (Phase.DRY_RUN, "put_off"): Phase.NEW,
     (Phase.ANSWERED, "dry_run_asked"): Phase.DRY_RUN,
     (Phase.ANSWERED, "nominate_asked"): Phase.NOMINATING,
     (Phase.NOMINATING, "nomination_stale"): Phase.NEW,
@@ -46,8 +48,10 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
 }
 
 
-def following(phase: Phase, event: str, story: str) -> Phase:
-    """The phase after `event`. Raises AssertionError with the ask's story when there is none."""
+def following(phase: Phase, event: str, story: object) -> Phase:
+    """The phase after `event`. Raises AssertionError with the ask's story (its `str`, which is made
+    only then) when there is none.
+    """
     after = TRANSITIONS.get((phase, event))
     assert after is not None, f"{story}: {event} is not allowed in {phase.name}"
     return after

@@ -206,13 +206,17 @@ def _eviction(e: observed.EvictAnswers, v: View) -> str:
     return f"{answer} for the eviction of {v.pods(ids)} (effect {e.effect})"
 
 
+def _askers(event: Any, view: View) -> str:
+    return view.pods([event.pod, *column_of(event, "others")])
+
+
 QUEUE: dict[type[Event], Line] = {
     queueing.Dispatched: _dispatched,
     queueing.GangDispatched: lambda e, v: (
         f"{v.names.gang(e.gang)} sent to permit, {_members(e)} members, minCount {e.min_count}"
         f"{', with the lane' if e.lane else ''} (attempt {e.attempt})"
     ),
-    queueing.PreemptAsked: lambda e, v: f"preemption asked for {v.names.pod(e.pod)}",
+    queueing.PreemptAsked: lambda e, v: f"preemption asked for {_askers(e, v)}",
     queueing.ReasonsAsked: lambda e, v: f"shards asked why they refuse signature {e.sig}",
     queueing.Confirmed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} still waits: {e.message}",
     queueing.Parked: lambda e, v: f"{v.pods(column_of(e, 'ids'))} parked: {e.message}",
@@ -243,7 +247,8 @@ SHARD: dict[type[Event], Line] = {
         f"{v.names.gang(e.gang)}: shard {e.shard} holds nothing, {reasons(e.reasons)}"
     ),
     placement.CandidatesFound: lambda e, v: (
-        f"shard {e.shard}: {len(e.candidates)} candidates for {v.names.pod(e.pod)}"
+        f"shard {e.shard}: {len(e.candidates or e.series)} candidates for {v.names.pod(e.pod)}"
+        f"{' and others' if e.series else ''}"
     ),
     placement.Nominated: lambda e, v: (
         f"{v.names.pod(e.pod)} nominated to {v.names.node(e.node)}, victims {_victims(e, v)}"
@@ -275,7 +280,7 @@ GANGS: dict[type[Event], Line] = {
 }
 
 PREEMPTIONS: dict[type[Event], Line] = {
-    preemption.DryRunAsked: lambda e, v: f"who could go for {v.names.pod(e.pod)}? (ask {e.ask})",
+    preemption.DryRunAsked: lambda e, v: f"who could go for {_askers(e, v)}? (ask {e.ask})",
     preemption.NominateAsked: lambda e, v: (
         f"{v.names.node(e.node)} chosen for {v.names.pod(e.pod)}, victims {_victims(e, v)}"
     ),

@@ -18,11 +18,11 @@ from shared.events.ingest import (
 )
 from shared.events.observed import GangsSeen, NodesDeletedSeen, NodesSeen, PodsSeen
 from shared.events.placement import CandidatesFound
-from shared.events.preemption import DryRunAsked
+from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.model.columns import pack, split, unpack
 
 KINDS = ("pod", "gang", "node")
-POD_COLUMNS = ("ids", "victims", "covered", "disrupted")
+POD_COLUMNS = ("ids", "victims", "covered", "disrupted", "others")
 
 
 class NoSuchName(Exception):
@@ -66,7 +66,7 @@ class Names:
                     self.nodes[number], self.node_uids[number] = node.name, node.uid
             case GangSet():
                 self.gangs[event.gang] = event.key
-            case DryRunAsked():
+            case DryRunAsked() | NominateAsked():
                 self.asks[event.ask] = event.pod
 
     def pod(self, pod: int) -> str:
@@ -189,7 +189,8 @@ def _concerns_node(event: Event, subject: Subject) -> bool:
         case NodesDeletedSeen():
             return not subject.uids.isdisjoint(split(event.uids))
         case CandidatesFound():
-            return any(found.node in subject.ids for found in event.candidates)
+            found = (*event.candidates, *event.series)
+            return any(candidate.node in subject.ids for candidate in found)
     if getattr(event, "node", 0) in subject.ids:
         return True
     nodes = getattr(event, "nodes", b"")

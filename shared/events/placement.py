@@ -144,7 +144,12 @@ class Candidate(Struct, frozen=True, gc=False, array_like=True):
 
 
 class CandidatesFound(Event, frozen=True, gc=False):
-    """A shard's best candidates for one preemptor, best first; empty = preemption cannot help."""
+    """A shard's best candidates for one preemptor, best first; empty = preemption cannot help.
+
+    For several equal preemptors `series` has instead what the first would get, then what the next
+    would get after it, and so on. For whom it is too short preemption cannot help, or (`cut`) that
+    was not tried out yet.
+    """
 
     shard: int
     ask: int
@@ -152,6 +157,8 @@ class CandidatesFound(Event, frozen=True, gc=False):
     candidates: tuple[Candidate, ...]
     reasons: tuple[tuple[str, int], ...] = ()
     nodes: int = 0
+    series: tuple[Candidate, ...] = ()
+    cut: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)

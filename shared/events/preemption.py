@@ -13,14 +13,25 @@ class BudgetLeft(Struct, frozen=True, gc=False, array_like=True):
     left: int
 
 
+class BudgetNamed(Struct, frozen=True, gc=False, array_like=True):
+    """Pods whose evictions a budget's status has counted already: these cost it nothing more."""
+
+    budget: int
+    pods: bytes
+
+
 class DryRunAsked(Event, frozen=True, gc=False):
-    """Each shard answers with its best candidates. `taken` are victims of other preemptors."""
+    """Each shard answers with its best candidates. `taken` are victims of other preemptors.
+    `others` are pods of the same signature that want a node each after `pod`, in this order.
+    """
 
     ask: int
     pod: int
     sig: int
     budgets: tuple[BudgetLeft, ...] = ()
     taken: bytes = b""
+    others: bytes = b""
+    named: tuple[BudgetNamed, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)

@@ -45,11 +45,14 @@ class GangDispatched(Event, frozen=True, gc=False):
 
 
 class PreemptAsked(Event, frozen=True, gc=False):
-    """A pod refused everywhere, for which removing pods of lower priority could make room."""
+    """A pod refused everywhere, for which removing pods of lower priority could make room; and
+    `others` of its signature, to be helped after it one by one.
+    """
 
     pod: int
     sig: int
     attempt: int
+    others: bytes = b""
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)

@@ -219,7 +219,7 @@ class World:
         self.next_pod, self.next_ask, self.steps = 1, 1, 0
         self.pods: dict[int, int] = {}  # living pods -> signature
         self.tries: deque[GangDispatched] = deque()
-        self.asked: deque[PreemptAsked] = deque()
+        self.asked: deque[int] = deque()
         self.nominations: list[tuple[int, int]] = []
         self.to_bind: deque[tuple[int, int]] = deque()
         self.evolve(Configured({"queueing": config or {}}))
@@ -384,13 +384,13 @@ class World:
     def preemption_answers(self) -> None:
         if not self.asked:
             return
-        asked = self.asked.popleft()
+        pod = self.asked.popleft()
         ask, self.next_ask = self.next_ask, self.next_ask + 1
         if not self.drained and self.draw(2):
-            self.preemption.append(PreemptionOpened(ask, asked.pod, 0, b""))
-            self.nominations.append((ask, asked.pod))
+            self.preemption.append(PreemptionOpened(ask, pod, 0, b""))
+            self.nominations.append((ask, pod))
         else:
-            self.preemption.append(PreemptionClosed(ask, asked.pod, "preemption: no."))
+            self.preemption.append(PreemptionClosed(ask, pod, "preemption: no."))
 
     def victims_leave(self) -> None:
         if not self.nominations:
@@ -433,7 +433,7 @@ class World:
                 case GangDispatched():
                     self.tries.append(event)
                 case PreemptAsked():
-                    self.asked.append(event)
+                    self.asked.extend((event.pod, *ids_of(event.others)))
         self.core.check(self.state)
         self.steps += 1
         if self.steps == self.reload_at:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from services.preemption.core import PreemptionCore
 from shared.events.base import Event
@@ -31,7 +32,7 @@ from shared.events.preemption import (
     PreemptionClosed,
 )
 from shared.events.queueing import PreemptAsked
-from shared.model.columns import pack, unpack
+from shared.model.columns import pack, size, unpack
 from shared.testing.steps import Steps
 
 PREEMPTORS = range(100, 104)
@@ -56,7 +57,13 @@ class Shard:
                     for node, pods in sorted(self.nodes.items())
                     if pods and not taken & set(pods)
                 ]
-                return [CandidatesFound(self.number, event.ask, event.pod, tuple(found), (), 2)]
+                if not event.others:
+                    return [CandidatesFound(self.number, event.ask, event.pod, tuple(found), (), 2)]
+                series = tuple(found[: 1 + size(event.others)])
+                answer = CandidatesFound(self.number, event.ask, event.pod, (), (), 2, series)
+                # Now and then it looks no further than one node.
+                is_cut = event.ask % 2 == 0 and len(series) > 1
+                return [replace(answer, series=series[:1], cut=True) if is_cut else answer]
             case NominateAsked(shard=self.number):
                 return [self.nominate(event)]
             case NominationCleared(shard=self.number):
@@ -126,10 +133,10 @@ class Mesh:
         self.steps = Steps(PreemptionCore(shards))
         self.shards = [Shard(number, {}) for number in range(shards)]
         pod = 0
-        for index, size in enumerate(nodes):
+        for index, count in enumerate(nodes):
             shard = self.shards[index % shards]
-            shard.nodes[shard.number * 10 + index] = list(range(pod + 1, pod + 1 + size))
-            pod += size
+            shard.nodes[shard.number * 10 + index] = list(range(pod + 1, pod + 1 + count))
+            pod += count
         self.binding = Binding()
         self.readers: list[Shard | Binding] = [*self.shards, self.binding]
         self.journal: list[Event] = []
@@ -221,6 +228,7 @@ MOVES = st.one_of(
 )
 ACTIONS = st.one_of(
     st.tuples(st.just("asks"), st.sampled_from(PREEMPTORS)),
+    st.tuples(st.just("ask together"), st.sets(st.sampled_from(PREEMPTORS), min_size=1)),
     st.tuples(st.just("goes"), st.integers(1, 12) | st.sampled_from(PREEMPTORS)),
     st.tuples(st.just("binds"), st.sampled_from(PREEMPTORS), st.integers(0, 12)),
     st.tuples(st.just("evictions"), st.booleans()),
@@ -238,6 +246,9 @@ def act(mesh: Mesh, action: tuple) -> None:
     match action:
         case ("asks", pod):
             mesh.turn(PreemptAsked(pod, pod, 1))
+        case ("ask together", pods):
+            first, *others = sorted(pods)
+            mesh.turn(PreemptAsked(first, PREEMPTORS[0], 1, pack(others)))
         case ("reads" | "hears" as what, reader):
             getattr(mesh, what)(reader % len(mesh.readers))
         case ("goes", pod):

@@ -118,7 +118,7 @@ def evict_answers(state: BindingState, event: EvictAnswers) -> None:
 def _move(state: BindingState, ask: int, victim: int, event: str) -> None:
     eviction = state.evictions[ask]
     before = eviction.phases[victim]
-    after = evicting(before, event, f"victim {victim} of ask {ask}")
+    after = evicting(before, event, victim, ask)
     eviction.phases[victim] = after
     eviction.due.pop(victim, None)
     if before is Evicting.ASKED:

@@ -38,7 +38,9 @@ DISPATCH_UNITS = 60
 NODES_PER_UNIT = 50
 REFUSAL_UNITS = 300
 ASK_UNITS = 1_000
+NOMINATE_UNITS = 200
 DRY_RUN_UNITS_PER_NODE = 4
+DRY_RUN_UNITS_PER_POD = 50
 TOTAL_BYTES = 2  # of one total in a packed column
 
 Answer = GangOffered | GangHeld | GangRefused | CandidatesFound | Nominated | NominationStale
@@ -53,17 +55,17 @@ def decide(state: PlacementState) -> Iterator[Event]:
     todo = state.todo
     units = state.config.slice_units
     while todo.asks and units > 0:
-        dry_run = isinstance(todo.asks[0].event, DryRunAsked)
-        units -= ASK_UNITS + (DRY_RUN_UNITS_PER_NODE * len(state.nodes) if dry_run else 0)
-        yield answer(state)
+        event = answer(state)
+        units -= _ask_units(state, event)
+        yield event
     dispatch_units = DISPATCH_UNITS + len(state.nodes) // NODES_PER_UNIT
     worked = False  # asks never keep dispatches waiting altogether
     while todo.works and (units > dispatch_units or not worked):
         worked = True
         units -= dispatch_units
-        event = place_head(state, todo.head(), max(1, units))
-        units -= len(event.ids) >> 3 if isinstance(event, Reserved) else REFUSAL_UNITS
-        yield event
+        placed = place_head(state, todo.head(), max(1, units))
+        units -= len(placed.ids) >> 3 if isinstance(placed, Reserved) else REFUSAL_UNITS
+        yield placed
     if state.nominations:
         yield from nominations.news(state)
     if state.better and state.refused:
@@ -79,6 +81,16 @@ def due_ms(state: PlacementState) -> int | None:
     if state.todo or state.looks:
         return state.now_ms
     return digest.due_ms(state)
+
+
+def _ask_units(state: PlacementState, event: Answer) -> int:
+    """What an answer costs."""
+    if isinstance(event, Nominated | NominationStale):
+        return NOMINATE_UNITS
+    if isinstance(event, CandidatesFound):
+        nodes, pods = len(state.nodes), len(event.series)
+        return ASK_UNITS + DRY_RUN_UNITS_PER_NODE * nodes + DRY_RUN_UNITS_PER_POD * pods
+    return ASK_UNITS
 
 
 def answer(state: PlacementState) -> Answer:
@@ -103,12 +115,11 @@ def place_head(state: PlacementState, work: Work, most: int) -> Reserved | Refus
     if state.nominations:
         ids = _until_nominated(state, ids)
         pod = int(ids[0])
-        held = nominations.held_against(state, work.priority, pod)
         if pod in state.nominated and state.tree is None:
-            ids = ids[:1]
-            event = _on_nominated_node(state, work, ids, held)
+            event = _on_nominated_node(state, work, ids)
             if event is not None:
                 return event
+        held = nominations.held_against(state, work.priority, pod)
     if state.tree is not None:
         return _sampled(state, work, ids[:1], held)
     count = min(len(ids), most) if state.config.batch else 1
@@ -138,18 +149,22 @@ def _until_nominated(state: PlacementState, ids: I64) -> I64:
     """The pods before the first nominated one; that one alone when it is first."""
     if not state.nominated:
         return ids
+    if int(ids[0]) in state.nominated:
+        return ids[:1]
     own = np.isin(ids, np.array(sorted(state.nominated), np.int64))
     if not own.any():
         return ids
-    return ids[: max(1, int(np.argmax(own)))]
+    return ids[: int(np.argmax(own))]
 
 
-def _on_nominated_node(state: PlacementState, work: Work, ids: I64, held: Held) -> Reserved | None:
+def _on_nominated_node(state: PlacementState, work: Work, ids: I64) -> Reserved | None:
     """The nominated node is tried alone first, as kube-scheduler does."""
-    nomination = state.nominations[state.nominated[int(ids[0])]]
-    row = state.table.row_of(nomination.node)
+    pod = int(ids[0])
+    node = state.nominations[state.nominated[pod]].node
+    row = state.table.row_of(node)
     if row is None:
         return None
+    held = nominations.held_by(nominations.on(state, node), state, work.priority, pod)
     picks = place_there(state.table, compiled(state, work.sig), row, held)
     return reserve(state, work, ids, picks) if len(picks.rows) else None
 

@@ -71,11 +71,11 @@ def _refuse_alike(state: PlacementState, sigs: I64) -> None:
 
 
 def _rename_nominations(state: PlacementState, sigs: dict[int, int]) -> None:
-    for ask, one in sorted(state.nominations.items()):
+    for _ask, one in sorted(state.nominations.items()):
         sig = sigs.get(one.pod, one.sig)
         if sig != one.sig and alike(state, one.sig, sig):
             old, one.sig = one.sig, sig
-            state.fit_checked.pop(ask, None)
+            state.stirred.add(one.node)
             if old in state.retired:
                 forget_if_unused(state, old)
 

@@ -5,38 +5,53 @@ with and without the nominated pods; every filter here only ever gets stricter w
 the pass with them implies the other). Score never sees nominations.
 """
 
-from collections.abc import Iterator
+from bisect import insort
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from services.placement.core.book import compiled, forget_if_unused
 from services.placement.core.ledger import IS_VICTIM
-from services.placement.core.state import Nomination, PlacementState
+from services.placement.core.state import Nomination, PlacementState, Seen
 from shared.events.placement import NominationLost, NominationReady
 from shared.framework.between import fits, rules_of
-from shared.framework.layout import Held
 from shared.framework.scratch import OneNode
 from shared.framework.signature import Signature
-from shared.framework.static import Static
+from shared.framework.static import static_of
 from shared.model.columns import I64, pack, unpack
+
+NewHeld = dict[int, list[tuple[Signature, int]]]
+"""What a `Held` is made as."""
 
 NODE_GONE = "the nominated node is gone"
 SPACE_LOST = "the nominated space is taken"
 POD_GONE = "the nominated pod is gone"
 
 
-def held_against(state: PlacementState, priority: int, pod: int = 0) -> Held:
+def held_against(state: PlacementState, priority: int, pod: int = 0) -> NewHeld:
     """Nominations that a pod of this priority must leave room for (its own is not in its way)."""
-    held: dict[int, list[tuple[Signature, int]]] = {}
-    for _ask, one in sorted(state.nominations.items()):
+    return held_by((one for _ask, one in sorted(state.nominations.items())), state, priority, pod)
+
+
+def held_by(
+    nominations: Iterable[Nomination], state: PlacementState, priority: int, pod: int
+) -> NewHeld:
+    """What these nominations, in the order of their asks, hold against such a pod, by node."""
+    held: NewHeld = {}
+    for one in nominations:
         if one.pod != pod and not one.lost and state.specs[one.sig].priority >= priority:
             held.setdefault(one.node, []).append((compiled(state, one.sig), one.mask))
     return held
 
 
+def on(state: PlacementState, node: int) -> list[Nomination]:
+    """The nominations on a node, by ask."""
+    return [state.nominations[ask] for ask in state.nominations_on.get(node, ())]
+
+
 def leaving_on(state: PlacementState, node: int) -> set[int]:
     """Victims of nominations on this node that are still there."""
-    return {pod for one in state.nominations.values() if one.node == node for pod in one.victims}
+    return {pod for one in on(state, node) for pod in one.victims}
 
 
 def without(state: PlacementState, node: int, pods: set[int]) -> OneNode:
@@ -62,11 +77,12 @@ def room_for(
     row = state.table.row_of(node)
     if row is None:
         return False, 0
-    ok = Static(state.table, wanted.spec, wanted.plugins).ok
+    ok = static_of(state.table, wanted.spec, wanted.plugins).ok
     if ok is not None and not ok[row]:
         return False, 0
     scratch = without(state, node, victims | leaving_on(state, node))
-    for other, mask in held_against(state, state.specs[sig].priority, pod).get(node, ()):
+    held = held_by(on(state, node), state, state.specs[sig].priority, pod)
+    for other, mask in held.get(node, ()):
         scratch.hold(other, mask)
     return fits(state.table, wanted, scratch), scratch.pick_devices(wanted)
 
@@ -74,22 +90,31 @@ def room_for(
 def nominate(state: PlacementState, ask: int, pod: int, sig: int, node: int, packed: bytes) -> None:
     """Record a nomination that was just validated; an older one of the pod is replaced."""
     drop_of_pod(state, pod)
-    victims = [int(victim) for victim in unpack(packed)]
-    _fits, mask = room_for(state, pod, sig, node, set(victims))
-    state.nominations[ask] = Nomination(ask, pod, sig, node, mask, victims)
-    state.nominated[pod] = ask
+    victims = unpack(packed).tolist()
+    mask = 0
+    if compiled(state, sig).gpu_count:
+        mask = room_for(state, pod, sig, node, set(victims))[1]
+    add(state, Nomination(ask, pod, sig, node, mask, victims))
+
+
+def add(state: PlacementState, one: Nomination) -> None:
+    """Keep a nomination, and all that is derived from it."""
+    state.nominations[one.ask] = one
+    state.nominated[one.pod] = one.ask
+    insort(state.nominations_on.setdefault(one.node, []), one.ask)
+    for victim in one.victims:
+        state.victims_of.setdefault(victim, []).append(one.ask)
+    if not one.victims or len(state.nominations_on[one.node]) > 1:
+        state.stirred.add(one.node)  # alone it was just found to fit
 
 
 def pods_came(state: PlacementState, nodes: I64) -> None:
     """Pods of higher priority, or facts, may have taken nominated devices: a nomination that still
     has room keeps it on others.
     """
-    on = [one for one in state.nominations.values() if one.mask and not one.lost]
-    if not on:
-        return
-    crowded = set(nodes.tolist())
-    for one in sorted(on, key=lambda one: one.ask):
-        if one.node in crowded:
+    crowded = np.unique(nodes).tolist() if len(nodes) > 1 else nodes.tolist()
+    for one in [one for node in crowded for one in on(state, node)]:
+        if one.mask and not one.lost:
             there, mask = room_for(state, one.pod, one.sig, one.node, set(one.victims))
             if there:
                 one.mask = mask
@@ -98,11 +123,14 @@ def pods_came(state: PlacementState, nodes: I64) -> None:
 def drop(state: PlacementState, ask: int) -> None:
     """Give a nomination back; unknown asks are ignored."""
     one = state.nominations.pop(ask, None)
-    state.fit_checked.pop(ask, None)
     if one is None:
         return
     if state.nominated.get(one.pod) == ask:
         del state.nominated[one.pod]
+    _forget(state.nominations_on, one.node, ask)
+    for victim in one.victims:
+        _forget(state.victims_of, victim, ask)
+    state.stirred.add(one.node)
     if one.node in state.nodes and state.refused:
         state.better.add(one.node)
     if one.sig in state.retired:
@@ -110,6 +138,13 @@ def drop(state: PlacementState, ask: int) -> None:
     if one.mask and one.node in state.nodes:
         # Another one may have had to stand where it cannot: these devices are free for it.
         pods_came(state, np.array([one.node], np.int64))
+
+
+def _forget(index: dict[int, list[int]], key: int, ask: int) -> None:
+    asks = index[key]
+    asks.remove(ask)
+    if not asks:
+        del index[key]
 
 
 def drop_of_pod(state: PlacementState, pod: int) -> None:
@@ -121,53 +156,59 @@ def drop_of_pod(state: PlacementState, pod: int) -> None:
 
 def pods_left(state: PlacementState, pods: list[int]) -> None:
     """Victims that went bring their nominations nearer; preemptors that went lose theirs."""
-    left = set(pods)
-    for _ask, one in sorted(state.nominations.items()):
-        if one.pod in left:
+    for pod in pods:
+        if pod in state.nominated:
+            one = state.nominations[state.nominated[pod]]
             one.lost = POD_GONE
-        elif one.victims and not left.isdisjoint(one.victims):
-            one.victims = [pod for pod in one.victims if pod not in left]
+            state.stirred.add(one.node)
+        for ask in state.victims_of.pop(pod, ()):
+            one = state.nominations[ask]
+            one.victims.remove(pod)
+            state.stirred.add(one.node)
 
 
 def nodes_left(state: PlacementState, nodes: set[int]) -> None:
     """Nominations on nodes that went are lost."""
-    for _ask, one in sorted(state.nominations.items()):
-        if one.node in nodes:
+    for node in sorted(nodes):
+        for one in on(state, node):
             one.lost = NODE_GONE
+            state.stirred.add(node)
 
 
-def still_fits(state: PlacementState, one: Nomination, rivals: tuple[int, ...]) -> bool:
-    """Whether the space is still there once the victims are gone; `rivals` are the asks nominated
-    on this node. A node is looked at again only when something on it changed; the answer does not
-    depend on that.
+def still_fits(state: PlacementState, one: Nomination) -> bool:
+    """Whether the space is still there once the victims are gone."""
+    return room_for(state, one.pod, one.sig, one.node, set(one.victims))[0]
+
+
+def _to_look_at(state: PlacementState) -> list[int]:
+    """Asks for which something may have changed since this was called last, ascending: on their
+    node, or (rules between pods) anywhere. For the others there is nothing to say.
     """
-    table = state.table
-    row = table.row_of(one.node)
-    if row is None:
-        return False
-    # Rules between pods may look at pods of other nodes.
-    bound = rules_of(table, compiled(state, one.sig)) is not None
-    moves = table.counters.moves if bound else 0
-    node = (table.changes.restarts, table.static_version, int(table.generation[row]), moves)
-    seen = (*node, *rivals)
-    if state.fit_checked.get(one.ask) == seen:
-        return True
-    there, _mask = room_for(state, one.pod, one.sig, one.node, set(one.victims))
-    if there:
-        state.fit_checked[one.ask] = seen
-    return there
+    table, before = state.table, state.seen
+    changes, counters = table.changes, table.counters
+    state.seen = Seen(changes.restarts, table.static_version, changes.position, counters.moves)
+    stirred, state.stirred = state.stirred, set()
+    is_known = before.restarts == changes.restarts and before.statics == table.static_version
+    changed = changes.since(before.position) if is_known else None
+    if changed is None:
+        return sorted(state.nominations)
+    stirred.update(table.ids[np.unique(changed)].tolist())
+    asks = {ask for node in stirred for ask in state.nominations_on.get(node, ())}
+    if before.moves != counters.moves:
+        asks.update(ask for ask, one in state.nominations.items() if _has_rules(state, one))
+    return sorted(asks)
+
+
+def _has_rules(state: PlacementState, one: Nomination) -> bool:
+    return rules_of(state.table, compiled(state, one.sig)) is not None
 
 
 def news(state: PlacementState) -> Iterator[NominationReady | NominationLost]:
     """What has to be said about nominations now."""
-    rivals: dict[int, tuple[int, ...]] = {}
-    for ask in sorted(state.nominations):
-        node = state.nominations[ask].node
-        rivals[node] = (*rivals.get(node, ()), ask)
-    for ask in sorted(state.nominations):
+    for ask in _to_look_at(state):
         one = state.nominations[ask]
         reason = one.lost
-        if not reason and not still_fits(state, one, rivals[one.node]):
+        if not reason and not still_fits(state, one):
             reason = SPACE_LOST
         if reason:
             yield NominationLost(state.shard, ask, one.pod, reason)

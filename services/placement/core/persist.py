@@ -137,7 +137,8 @@ def derive(state: PlacementState) -> None:
     for _, one in sorted(state.unsettled.items()):
         state.unsettled_on[one.name] = state.unsettled_on.get(one.name, 0) + 1
     state.has_own_sigs = bool(state.ledger.own_sig.any())
-    state.nominated = {one.pod: ask for ask, one in state.nominations.items()}
+    for _, nomination in sorted(state.nominations.items()):
+        nominations.add(state, nomination)
     recount_capacity(state)
     charge_ledger(state)
 

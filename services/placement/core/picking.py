@@ -11,7 +11,7 @@ from shared.framework.layout import Held
 from shared.framework.picks import Picks as Chosen
 from shared.framework.scratch import one_node
 from shared.framework.signature import Signature
-from shared.framework.static import Static
+from shared.framework.static import static_of
 from shared.framework.table import NodeTable
 
 __all__ = ["Chosen", "place", "place_there"]
@@ -54,7 +54,7 @@ def place(
 
 def place_there(table: NodeTable, wanted: Signature, row: int, held: Held) -> Chosen:
     """One pod on this node or nowhere: a single cycle in which no other node is looked at."""
-    static = Static(table, wanted.spec, wanted.plugins)
+    static = static_of(table, wanted.spec, wanted.plugins)
     node = one_node(table, row, held)
     score = node.local_score(wanted) if static.ok is None or static.ok[row] else -1
     if score < 0 or refusal(table, wanted, node) is not None:

@@ -5,13 +5,17 @@ back as many as fit, most important first, those whose eviction would break a bu
 others. Same Filter code as placing (`OneNode.fits`).
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 
 from services.placement.core import nominations
 from services.placement.core.book import compiled
+from services.placement.core.identity import own_sigs
 from services.placement.core.ledger import IS_CHARGED, IS_VICTIM
 from services.placement.core.reprieve import Chosen, LowerPods
 from services.placement.core.state import PlacementState
@@ -28,6 +32,7 @@ from shared.model.columns import I64, pack, unpack
 CANDIDATES_MIN = 100
 CANDIDATES_PERCENT = 10
 BEST = 3
+RUNS_MAX = 8  # dry runs in one answer
 NODES_AT_ONCE = 128
 PRIORITY_BASE = 1 << 31
 
@@ -64,6 +69,8 @@ def dry_run(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
     """This shard's best candidates for one preemptor, best first."""
     if event.sig not in state.specs:
         return CandidatesFound(state.shard, event.ask, event.pod, (), (), len(state.nodes))
+    if event.others:
+        return _series(state, event)
     found, reasons = candidates(state, event)
     return CandidatesFound(
         shard=state.shard,
@@ -81,39 +88,102 @@ def candidates(
     """All that were found, best first, and why the other nodes are none."""
     run = _DryRun(state, event)
     run.search()
-    found = [candidate for _key, candidate in sorted(run.found, key=lambda one: one[0])]
+    found = [candidate for *_key, candidate in sorted(run.found)]
     return found, tuple(sorted(run.reasons.items()))
+
+
+def _series(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
+    """What equal preemptors get, each after those before it: by one dry run as far as that can
+    tell, and then by another.
+    """
+    answer = partial(CandidatesFound, state.shard, event.ask, event.pod, nodes=len(state.nodes))
+    asked = np.concatenate(([event.pod], unpack(event.others)))
+    together = len(asked) if _are_alike(state, event.sig, asked) else 1
+    series: list[Candidate] = []
+    for _run in range(RUNS_MAX):
+        run = _DryRun(state, event, series)
+        run.search()
+        if not run.found:
+            return answer((), tuple(sorted(run.reasons.items())), series=tuple(series))
+        series += run.best(together - len(series))
+        if len(series) == together:
+            break
+    return answer((), series=tuple(series), cut=len(series) < len(asked))
+
+
+def _are_alike(state: PlacementState, sig: int, pods: I64) -> bool:
+    """Whether one dry run can tell for all of them: not whose own nomination is here, which is not
+    in its own way, nor who has another name by now; and who takes devices would have to choose.
+    """
+    if compiled(state, sig).gpu_count or (state.has_own_sigs and own_sigs(state, 0, pods).any()):
+        return False
+    return not any(pod in state.nominated for pod in pods.tolist())
 
 
 class _DryRun:
     """One dry run: the nodes in tie order, until there are candidates enough."""
 
-    def __init__(self, state: PlacementState, event: DryRunAsked) -> None:
-        self.state, self.event = state, event
+    def __init__(
+        self, state: PlacementState, event: DryRunAsked, before: Sequence[Candidate] = ()
+    ) -> None:
+        """`before`: what equal preemptors got, which nobody knows of yet."""
+        self.state = state
         self.wanted = compiled(state, event.sig)
         self.priority = state.specs[event.sig].priority
-        self.held = nominations.held_against(state, self.priority, event.pod)
-        self.rows = state.kernel.resolvable_rows(state.table, self.wanted, self.held)
         self.left = {one.budget: one.left for one in event.budgets}
+        self.named = {one.budget: set(unpack(one.pods).tolist()) for one in event.named}
         self.taken = set(unpack(event.taken).tolist())
-        for one in state.nominations.values():
-            self.taken.update(one.victims)
+        self.taken.update(state.victims_of)
+        self.held = nominations.held_against(state, self.priority, event.pod)
+        for one in before:
+            self._take(one)
+        self.rows = state.kernel.resolvable_rows(state.table, self.wanted, self.held)
+        self.enough = max(CANDIDATES_MIN, len(state.nodes) * CANDIDATES_PERCENT // 100)
+        self.lower = self._lower_pods()
+        self.tries = self._tries()
         self.reasons: dict[str, int] = {}
-        self.found: list[tuple[tuple[int, ...], Candidate]] = []
-        self.one_is_clean = False  # one candidate breaks no budget
+        # By what pickOneNodeForPreemption looks at, and then the row: the one found first.
+        self.found: list[tuple[tuple[int, ...], int, Candidate]] = []
+        self.clean = 0  # candidates that break no budget
+
+    def _take(self, chosen: Candidate) -> None:
+        """A preemptor of this signature has got this node: charged, its victims on their way."""
+        victims = unpack(chosen.victims).tolist()
+        self.held.setdefault(chosen.node, []).append((self.wanted, 0))
+        self.taken.update(victims)
+        for pod in victims:
+            for budget in self._budgets(pod):
+                self.left[budget] = max(0, self.left.get(budget, 0) - 1)
 
     def search(self) -> None:
-        """Fill `found` and `reasons`; nodes in tie order, their pods read a few nodes at a time."""
-        size = len(self.state.nodes)
-        enough = max(CANDIDATES_MIN, size * CANDIDATES_PERCENT // 100)
-        lower = self._lower_pods()
+        """Fill `found` and `reasons` until there are candidates enough."""
+        while len(self.found) < self.enough or not self.clean:
+            if next(self.tries, False) is False:
+                return
+
+    def best(self, most: int) -> list[Candidate]:
+        """The best candidate, and what is best for the next after that, up to `most`, as long as
+        what changed on the chosen nodes is all that changes. Uses the run up.
+        """
+        series: list[Candidate] = []
+        while self.found:
+            _key, row, chosen = heappop(self.found)
+            series.append(chosen)
+            if len(series) == most or self.lower is None or self.lower.covered[row]:
+                break
+            self.clean -= not chosen.violations
+            self._take(chosen)
+            if self.lower.leave(row, unpack(chosen.victims)):
+                deque(self._at_once(self.lower, np.array([row], np.int64)), maxlen=0)
+            self.search()
+        return series
+
+    def _tries(self) -> Iterator[None]:
+        """Nodes in tie order, their pods read a few nodes at a time."""
         for start in range(0, len(self.rows), NODES_AT_ONCE):
             rows = self.rows[start : start + NODES_AT_ONCE]
-            tries = self._each(rows) if lower is None else self._at_once(lower, rows)
-            for _ in tries:
-                if len(self.found) >= enough and self.one_is_clean:
-                    return
-        self._count(NOT_HELPFUL, size - len(self.rows))
+            yield from self._each(rows) if self.lower is None else self._at_once(self.lower, rows)
+        self._count(NOT_HELPFUL, len(self.state.nodes) - len(self.rows))
 
     def _lower_pods(self) -> LowerPods | None:
         """For preemptors whose nodes can be tried together, which is most of them."""
@@ -148,7 +218,7 @@ class _DryRun:
                 case [_, _, True]:
                     next(alone)
                 case _:
-                    self._add_chosen(self.state.table.node_id_at(row), chosen, number)
+                    self._add_chosen(row, chosen, number)
                     number += 1
             yield
 
@@ -158,13 +228,13 @@ class _DryRun:
             if short[row]:
                 self._count(_message(self.state, column, self.wanted), 1)
 
-    def _add_chosen(self, node: int, chosen: Chosen, number: int) -> None:
+    def _add_chosen(self, row: int, chosen: Chosen, number: int) -> None:
         first = int(chosen.ends[number - 1]) if number else 0
         part = slice(first, int(chosen.ends[number]))
         columns = (chosen.pods[part], chosen.priorities[part], chosen.starts_ms[part])
         rows = zip(*(column.tolist() for column in columns), strict=True)
         victims = [Victim(pod, 0, 0, priority, start_ms) for pod, priority, start_ms in rows]
-        self._add(node, victims, 0)
+        self._add(row, victims, 0)
 
     def _victims(self, rows: I64) -> tuple[dict[int, list[Victim]], dict[int, list[Victim]]]:
         """By node: pods of lower priority, most important first, and those already leaving."""
@@ -213,7 +283,7 @@ class _DryRun:
                 self._count(message, 1)
             return
         chosen, violations = self._reprieve(scratch, victims)
-        self._add(node, chosen, violations)
+        self._add(row, chosen, violations)
 
     def _fits(self, scratch: OneNode) -> bool:
         return fits(self.state.table, self.wanted, scratch)
@@ -245,23 +315,27 @@ class _DryRun:
     def _violating(self, victims: list[Victim]) -> set[int]:
         """Victims beyond what their budgets have left; a budget not mentioned has nothing left."""
         left = dict(self.left)
-        ledger, more = self.state.ledger, self.state.budgets_more
         violating: set[int] = set()
         for victim in victims:
-            budget = int(ledger.budget[victim.pod - ledger.base])
-            if not budget:
-                continue
-            for one in (budget, *more.get(victim.pod, ())):
+            for one in self._budgets(victim.pod):
                 left[one] = left.get(one, 0) - 1
                 if left[one] < 0:
                     violating.add(victim.pod)
         return violating
 
-    def _add(self, node: int, chosen: list[Victim], violations: int) -> None:
+    def _budgets(self, pod: int) -> tuple[int, ...]:
+        """Those that the pod's eviction would use up: not where their status has it already."""
+        first = int(self.state.ledger.budget[pod - self.state.ledger.base])
+        if not first:
+            return ()
+        both = (first, *self.state.budgets_more.get(pod, ()))
+        return tuple(one for one in both if pod not in self.named.get(one, ()))
+
+    def _add(self, row: int, chosen: list[Victim], violations: int) -> None:
         highest = chosen[0].priority
         earliest_ms = min(one.start_ms for one in chosen if one.priority == highest)
         candidate = Candidate(
-            node=node,
+            node=self.state.table.node_id_at(row),
             victims=pack([one.pod for one in chosen]),
             violations=violations,
             highest=highest,
@@ -270,8 +344,8 @@ class _DryRun:
             generation=self.state.world,
         )
         key = (violations, highest, candidate.priority_sum, len(chosen), -earliest_ms)
-        self.found.append(((*key, len(self.found)), candidate))
-        self.one_is_clean = self.one_is_clean or not violations
+        heappush(self.found, (key, row, candidate))
+        self.clean += not violations
 
     def _count(self, message: str, nodes: int) -> None:
         if nodes:
@@ -323,12 +397,12 @@ def nominate(
 
 def _still_there(state: PlacementState, event: NominateAsked, victims: I64) -> bool:
     """All victims run on the node, are of lower priority, and leave for nobody else."""
-    ledger = state.ledger
-    rows = ledger.rows(victims)
-    there = IS_VICTIM[ledger.kind[rows]] & (ledger.node[rows] == event.node)
-    if not there.all():
-        return False
-    priority = state.specs[event.sig].priority
-    if any(state.specs[sig].priority >= priority for sig in ledger.sig[rows].tolist()):
-        return False
-    return nominations.leaving_on(state, event.node).isdisjoint(victims.tolist())
+    ledger, priority = state.ledger, state.specs[event.sig].priority
+    pods = victims.tolist()
+    for pod in pods:
+        row = ledger.placed_row(pod, event.node)
+        if row is None or not IS_VICTIM[ledger.kind[row]]:
+            return False
+        if state.specs[int(ledger.sig[row])].priority >= priority:
+            return False
+    return nominations.leaving_on(state, event.node).isdisjoint(pods)

@@ -50,7 +50,7 @@ class LowerPods:
         rows[known] = np.flatnonzero(table.ids < len(rows))
         row_of = rows[ledger.node[at]]
         amounts = [_amounts(state, sigs, column)[which] for column, _ in wanted.amount_checks]
-        self._needs = wanted.amount_checks
+        self._wanted, self._needs = wanted, wanted.amount_checks
         self._free = [
             table.cols[column]
             + np.bincount(row_of[leaving], amount[leaving], table.size)
@@ -72,6 +72,7 @@ class LowerPods:
         self._row_of, self._amounts = row_of[lower], [amount[lower] for amount in amounts]
         self._ids, self._priorities = ids[lower], priorities[lower]
         self._starts_ms = ledger.start_ms[at[lower]]
+        self._stays = np.ones(len(self._ids), np.bool_)  # is not leaving yet
 
     def _fits(self, free: Sequence[F64]) -> Mask:
         found = np.ones(len(free[0]) if free else len(self._free), np.bool_)
@@ -79,13 +80,30 @@ class LowerPods:
             found &= column >= need
         return found
 
+    def leave(self, row: int, pods: I64) -> bool:
+        """These of a row's pods leave now, for one like the preemptor, which is held there. Whether
+        its twin could get the row as well.
+        """
+        at = np.searchsorted(self._ids, pods)
+        self._stays[at] = False
+        self.number[row] -= len(pods)
+        for number, (column, need) in enumerate(self._needs):
+            taken = _taken(self._wanted, column)
+            self._free[number][row] += sum(self._amounts[number][at].tolist()) - taken
+            self._without[number][row] -= taken
+            self.short[number][row] = self._without[number][row] < need
+        self.fits_already[row] = all(
+            free[row] >= need for free, (_, need) in zip(self._free, self._needs, strict=True)
+        )
+        return not any(short[row] for short in self.short)
+
     def victims(self, rows: I64) -> Chosen:
         """Who has to go on each of these rows, all of which fit without the pods of lower
         priority.
         """
         place = np.full(len(self.number), -1, np.int64)
         place[rows] = np.arange(len(rows))
-        mine = np.flatnonzero(place[self._row_of] >= 0)
+        mine = np.flatnonzero((place[self._row_of] >= 0) & self._stays)
         ids, starts_ms, priorities = self._ids[mine], self._starts_ms[mine], self._priorities[mine]
         order = np.lexsort((ids, starts_ms, -priorities, place[self._row_of[mine]]))
         mine = mine[order]
@@ -113,10 +131,13 @@ def _amounts(state: PlacementState, sigs: I32, column: int) -> F64:
     """What a pod of each signature takes of a column."""
     found = np.zeros(len(sigs))
     for at, sig in enumerate(sigs.tolist()):
-        for taken, amount in state.sigs[sig].filter_delta:
-            if taken == column:
-                found[at] -= amount
+        found[at] = _taken(state.sigs[sig], column)
     return found
+
+
+def _taken(sig: Signature, column: int) -> float:
+    """What one pod takes of a column."""
+    return -sum(amount for taken, amount in sig.filter_delta if taken == column)
 
 
 def _held_amounts(state: PlacementState, held: Held | None, column: int) -> F64:
@@ -125,5 +146,5 @@ def _held_amounts(state: PlacementState, held: Held | None, column: int) -> F64:
     for node in sorted(nominated):
         row = state.table.row_of(node)
         for sig, _ in nominated[node] if row is not None else ():
-            found[row] -= sum(amount for taken, amount in sig.filter_delta if taken == column)
+            found[row] += _taken(sig, column)
     return found

@@ -48,6 +48,15 @@ class Nomination(Struct):
     lost: str = ""
 
 
+class Seen(Struct, frozen=True):
+    """What the table was when nominations were looked at last."""
+
+    restarts: int = -1
+    statics: int = -1
+    position: int = 0
+    moves: int = -1
+
+
 class Deferred(Struct):
     """A dispatch of a pod that this shard still charges for an older decision."""
 
@@ -133,7 +142,10 @@ class PlacementState(MachineState):
         self.capacity = Totals()
         self.used = Totals()
         self.nominated: dict[int, int] = {}
-        self.fit_checked: dict[int, tuple[int, ...]] = {}
+        self.nominations_on: dict[int, list[int]] = {}  # node -> asks, ascending
+        self.victims_of: dict[int, list[int]] = {}  # victim -> asks
+        self.stirred: set[int] = set()  # nodes whose nominations changed since they were looked at
+        self.seen = Seen()
 
     def plugins_of(self, spec: PodSpec) -> Plugins:
         """Those that schedule the pod."""

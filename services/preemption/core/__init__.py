@@ -20,6 +20,7 @@ from services.preemption.core.state import (
     SUPERSEDED,
     Ask,
     PreemptionState,
+    Run,
 )
 from services.preemption.transitions import SEARCHING, Phase
 from shared.events.base import Configured, Event
@@ -72,7 +73,8 @@ class PreemptionCore:
             case BudgetSet() | BudgetCovers() | BudgetGone():
                 facts.budget(state, event)
             case PreemptAsked():
-                _asked(state, event)
+                for pod in (event.pod, *unpack(event.others).tolist()):
+                    _asked(state, pod, event.sig)
             case CandidatesFound():
                 answers.candidates(state, event, self.placements)
             case Nominated() | NominationStale() | NominationReady() | NominationLost():
@@ -87,14 +89,16 @@ class PreemptionCore:
                 state.config = parse_config(event.config.get("preemption", {}))
 
     def decide(self, state: PreemptionState) -> Iterator[Event]:
-        """See Core.decide. Asks in their order, then those whose victims outlived their time.
+        """See Core.decide. Asks in their order, then those whose victims outlived their time, then
+        dry runs: equal preemptors share one.
 
-        Queueing keeps few asks open, which bounds the step.
+        Queueing bounds how many asks are open, and with them the step.
         """
         for number in sorted(state.todo):
             yield from _next(state, state.asks[number])
         for number in [ask for due_ms, ask in state.timers if due_ms <= state.now_ms]:
             yield from _close(state, state.asks[number])
+        yield from _dry_runs(state)
 
     def due_ms(self, state: PreemptionState) -> int | None:
         """See Core.due_ms."""
@@ -135,36 +139,48 @@ def _next(state: PreemptionState, ask: Ask) -> Iterator[Event]:
     if ask.end:
         yield from _close(state, ask)
     elif ask.phase is Phase.NEW:
-        yield _again(state, ask)
+        yield from _again(state, ask)
     elif ask.phase is Phase.ANSWERED:
-        yield _choose(state, ask)
+        yield from _choose(state, ask)
     else:
         yield PreemptionOpened(ask.ask, ask.pod, ask.node, pack(ask.victims))
         if ask.victims:
             yield EvictAsked(ask.ask, ask.pod, ask.node, pack(ask.victims))
 
 
-def _again(state: PreemptionState, ask: Ask) -> Event:
-    """A (further) round of dry runs, while there is one left."""
+def _again(state: PreemptionState, ask: Ask) -> Iterator[Event]:
+    """A (further) round of dry runs follows while there is one left: it stays as it is."""
     if ask.rounds >= state.config.rounds_max:
-        return PreemptionClosed(ask.ask, ask.pod, "")
-    taken = pack(sorted(state.victims))
-    return DryRunAsked(ask.ask, ask.pod, ask.sig, state.budgets.lefts(), taken)
+        yield PreemptionClosed(ask.ask, ask.pod, "")
 
 
-def _choose(state: PreemptionState, ask: Ask) -> Event:
+def _dry_runs(state: PreemptionState) -> Iterator[Event]:
+    """One for all of a signature that want one."""
+    wanting: dict[int, list[Ask]] = {}
+    for number in sorted(state.todo):
+        ask = state.asks[number]
+        if ask.phase in (Phase.NEW, Phase.ANSWERED):
+            wanting.setdefault(ask.sig, []).append(ask)
+    for sig, (ask, *others) in wanting.items():
+        taken, pods = pack(sorted(state.victims)), pack([other.pod for other in others])
+        lefts, named = state.budgets.lefts(), state.budgets.named(state.victims)
+        yield DryRunAsked(ask.ask, ask.pod, sig, lefts, taken, pods, named)
+
+
+def _choose(state: PreemptionState, ask: Ask) -> Iterator[Event]:
     """The best candidate that is still open to us."""
     found = ask.answers()
     if not any(answer.candidates for answer in found):
-        return PreemptionClosed(ask.ask, ask.pod, message(found))
-    open_choices = choices(found, state.budgets, state.evicted())
-    if not open_choices:
-        return _again(state, ask)
+        yield PreemptionClosed(ask.ask, ask.pod, message(found))
+        return
+    open_choices = choices(found, state.budgets, state.victims)
+    is_last = ask.rounds >= state.config.rounds_max
+    if not open_choices or (_got_worse(state, ask, open_choices[0]) and not is_last):
+        yield from _again(state, ask)
+        return
     best = open_choices[0]
-    if _got_worse(state, ask, best) and ask.rounds < state.config.rounds_max:
-        return _again(state, ask)
     chosen = best.candidate
-    return NominateAsked(ask.ask, ask.pod, ask.sig, best.shard, chosen.node, chosen.victims)
+    yield NominateAsked(ask.ask, ask.pod, ask.sig, best.shard, chosen.node, chosen.victims)
 
 
 def _got_worse(state: PreemptionState, ask: Ask, best: Choice) -> bool:
@@ -191,17 +207,17 @@ def _close(state: PreemptionState, ask: Ask) -> Iterator[Event]:
         yield PreemptionClosed(number, pod, "")
 
 
-def _asked(state: PreemptionState, event: PreemptAsked) -> None:
+def _asked(state: PreemptionState, pod: int, sig: int) -> None:
     """A pod asks (again): what is still open for it is void."""
-    before = state.asks.get(state.by_pod.get(event.pod, 0))
+    before = state.asks.get(state.by_pod.get(pod, 0))
     if before is not None and before.phase in SEARCHING:
         before.follow("superseded")
         state.close(before)
     elif before is not None:
         state.finish(before, SUPERSEDED)
     state.last_ask += 1
-    ask = Ask(state.last_ask, event.pod, event.sig)
-    if event.pod in state.gone or event.pod in state.placed:
+    ask = Ask(state.last_ask, pod, sig)
+    if pod in state.gone or pod in state.placed:
         ask.end = LEFT
     state.open(ask)
 
@@ -213,10 +229,7 @@ def _went_on(
     ask = state.asks[event.ask]
     match event:
         case DryRunAsked():
-            ask.follow("dry_run_asked")
-            ask.rounds += 1
-            ask.lefts = {one.budget: one.left for one in event.budgets}
-            ask.found = {}
+            _dry_run_asked(state, ask, event)
         case NominateAsked():
             ask.follow("nominate_asked")
             ask.shard, ask.node, ask.nominated = event.shard, event.node, True
@@ -228,6 +241,19 @@ def _went_on(
         case EvictAsked():
             ask.follow("evict_asked")
     state.note(ask)
+
+
+def _dry_run_asked(state: PreemptionState, first: Ask, event: DryRunAsked) -> None:
+    pods = unpack(event.others).tolist()
+    asks = [first, *(state.asks[state.by_pod[pod]] for pod in pods)]
+    lefts = {one.budget: one.left for one in event.budgets}
+    for ask in asks:
+        ask.follow("dry_run_asked")
+        ask.rounds += 1
+        ask.lefts, ask.found = lefts, {}
+        state.note(ask)
+    if pods:
+        state.runs[event.ask] = Run([ask.ask for ask in asks])
 
 
 def _ended(state: PreemptionState, event: NominationCleared | PreemptionClosed) -> None:

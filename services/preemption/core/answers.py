@@ -1,5 +1,6 @@
 """What shards and binding answer: candidates, nominations, evictions."""
 
+from services.preemption.core import together
 from services.preemption.core.state import FAILED, LOST, Ask, PreemptionState
 from services.preemption.transitions import LEAVING, Phase
 from shared.events.binding import Evicted, EvictionFailed
@@ -15,6 +16,9 @@ from shared.model.columns import unpack
 
 def candidates(state: PreemptionState, event: CandidatesFound, placements: int) -> None:
     """A shard's candidates; the choice is made when every shard answered."""
+    if event.ask in state.runs:
+        together.found(state, event, placements)
+        return
     ask = state.asks.get(event.ask)
     if ask is None or ask.phase is not Phase.DRY_RUN or event.shard in ask.found:
         return

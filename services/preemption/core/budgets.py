@@ -5,13 +5,13 @@ it is chosen until the status must show it: it is named in `disrupted`, or it is
 came after the API accepted its eviction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import numpy as np
 
 from shared.events.ingest import BudgetSet
-from shared.events.preemption import BudgetLeft
+from shared.events.preemption import BudgetLeft, BudgetNamed
 from shared.model.columns import I64, pack, unpack
 
 GROWTH_MIN = 1024
@@ -144,6 +144,16 @@ class Budgets:
     def lefts(self) -> tuple[BudgetLeft, ...]:
         """What every budget still allows, by number."""
         return tuple(BudgetLeft(budget, self.left(budget)) for budget in sorted(self.allowed))
+
+    def named(self, victims: Container[int]) -> tuple[BudgetNamed, ...]:
+        """Pods that are still there, nobody's victims, and counted by the status of a budget."""
+        found = []
+        for budget, pods in sorted(self.disrupted.items()):
+            there = (pod for pod in sorted(pods) if pod not in victims)
+            ids = [pod for pod in there if budget in self.coverage.of(pod)]
+            if ids:
+                found.append(BudgetNamed(budget, pack(ids)))
+        return tuple(found)
 
     def violations(self, victims: Sequence[int]) -> int:
         """Victims beyond what a budget of theirs allows (filterPodsWithPDBViolation)."""

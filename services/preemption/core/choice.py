@@ -1,7 +1,7 @@
 """Which candidate is taken: kube-scheduler's pickOneNodeForPreemption over all shards' answers."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from services.preemption.core.budgets import Budgets
@@ -10,7 +10,9 @@ from shared.model.columns import size, unpack
 
 
 class Choice(NamedTuple):
-    """A candidate of a shard, and the violations it has by the budgets of now."""
+    """A candidate of a shard, and the violations it has: those that the shard found, and more where
+    somebody else has used the budgets up since.
+    """
 
     shard: int
     candidate: Candidate
@@ -33,7 +35,7 @@ def order(choice: Choice) -> tuple[int, ...]:
 
 
 def choices(
-    answers: Iterable[CandidatesFound], budgets: Budgets, taken: dict[int, bool]
+    answers: Iterable[CandidatesFound], budgets: Budgets, taken: Container[int]
 ) -> list[Choice]:
     """Candidates that share no victim with other asks, best first."""
     found: list[Choice] = []
@@ -41,8 +43,14 @@ def choices(
         for candidate in answer.candidates:
             victims = unpack(candidate.victims).tolist()
             if not any(pod in taken for pod in victims):
-                found.append(Choice(answer.shard, candidate, budgets.violations(victims)))
+                found.append(choice(answer.shard, candidate, budgets))
     return sorted(found, key=order)
+
+
+def choice(shard: int, candidate: Candidate, budgets: Budgets) -> Choice:
+    """The candidate as it stands now."""
+    violations = budgets.violations(unpack(candidate.victims).tolist())
+    return Choice(shard, candidate, max(candidate.violations, violations))
 
 
 def message(answers: Iterable[CandidatesFound]) -> str:

@@ -4,7 +4,7 @@ Derived from the rest and never dumped: asks by pod, asks with something to deci
 of the times by which victims must be gone.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,11 +54,14 @@ class Ask(Struct, array_like=True):
 
     def follow(self, event: str) -> None:
         """Take the transition of `event`; AssertionError with the story when there is none."""
-        story = (
+        self.phase = following(self.phase, event, self)
+
+    def __str__(self) -> str:
+        """What an assertion says about it."""
+        return (
             f"ask {self.ask} for pod {self.pod}, round {self.rounds}, node {self.node} of shard "
             f"{self.shard}, victims {self.victims}"
         )
-        self.phase = following(self.phase, event, story)
 
     def answers(self) -> list[CandidatesFound]:
         """What the shards found, by shard."""
@@ -79,6 +82,24 @@ class Ask(Struct, array_like=True):
         return msgspec.convert(columns, cls)
 
 
+class Run(Struct, array_like=True):
+    """A dry run for several asks, and what the shards found so far."""
+
+    asks: list[int]
+    found: dict[int, CandidatesFound] = {}
+
+    def dump(self) -> list[Any]:
+        """Plain values, in a fixed order."""
+        plain: dict[int, Any] = msgspec.to_builtins(self.found, builtin_types=(bytes,))
+        return [self.asks, sorted(plain.items())]
+
+    @classmethod
+    def load(cls, plain: list[Any]) -> "Run":
+        """Inverse of dump."""
+        asks, found = plain
+        return cls(asks, msgspec.convert(dict(found), dict[int, CandidatesFound]))
+
+
 _BY_NUMBER = {"lefts", "found"}
 DECIDABLE = (Phase.NEW, Phase.ANSWERED, Phase.NOMINATED)
 
@@ -92,6 +113,7 @@ class PreemptionState(MachineState):
         self.config = Config()
         self.last_ask = 0
         self.asks: dict[int, Ask] = {}
+        self.runs: dict[int, Run] = {}  # by the first of their asks
         self.victims: dict[int, Victim] = {}
         self.budgets = Budgets()
         self.gone = PodSet()
@@ -132,7 +154,7 @@ class PreemptionState(MachineState):
     def set_due(self, ask: Ask, due_ms: int) -> None:
         """By when something must have happened; 0 = no such time."""
         if ask.due_ms:
-            self.timers.remove((ask.due_ms, ask.ask))
+            del self.timers[bisect_left(self.timers, (ask.due_ms, ask.ask))]
         ask.due_ms = due_ms
         if due_ms:
             insort(self.timers, (due_ms, ask.ask))
@@ -172,11 +194,12 @@ class PreemptionState(MachineState):
             self.budgets.dump(),
             self.gone.dump(),
             self.placed.dump(),
+            [[number, *run.dump()] for number, run in sorted(self.runs.items())],
         ]
 
     def restore(self, body: Any) -> None:
         """Become what `body` was made of."""
-        config, self.last_ask, asks, victims, budgets, gone, placed = body
+        config, self.last_ask, asks, victims, budgets, gone, placed, *more = body
         self.config = msgspec.convert(config, Config)
         for ask in asks:
             self.open(Ask.load(ask))
@@ -184,3 +207,5 @@ class PreemptionState(MachineState):
         self.budgets = Budgets.load(budgets)
         self.gone = PodSet.load(gone)
         self.placed = PodSet.load(placed)
+        # Older snapshots have none.
+        self.runs = {number: Run.load(run) for number, *run in (more[0] if more else ())}

@@ -26,6 +26,9 @@ def check(state: QueueingState) -> None:
         assert gang.waiting == np.count_nonzero(mine == Pod.WAITING), f"gang {number} waiting"
         assert gang.attempt or not np.count_nonzero(mine == Pod.TRYING), f"gang {number} trying"
     assert sorted(state.nominated) == pods.in_state(Pod.NOMINATED).tolist(), "nominated"
+    asking = sum(sig.asking for sig in state.sigs.values())
+    assert asking == counts[Pod.ASKING], "pods that preemption looks for victims for"
+    assert sorted(state.askers) == [n for n, sig in sorted(state.sigs.items()) if sig.asking]
 
 
 def _check_sig(state: QueueingState, sig: Sig) -> None:

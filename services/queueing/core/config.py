@@ -7,7 +7,9 @@ from msgspec import Struct
 from shared.model.options import read_options
 
 URGENT_ROUNDS_MAX = 3  # times the leftovers of one try start over because a shard improved
-ASKS_OPEN_MAX = 64  # preemptions under way in all
+ASKS_OPEN_MAX = 4_096  # preemptions under way in all
+ASK_PODS_MAX = 512  # preemptors of one signature that are asked for together
+ASK_SIGS_MAX = 8  # signatures that are asked for side by side: they want the same victims
 ASK_AGAIN_MS = 2_000  # between asks while possible victims are still being bound
 GANGS_OPEN_MAX = 32  # gang attempts under way in all
 LANE_MS = 2_000  # how long a gang may have the lane

@@ -22,7 +22,7 @@ from services.queueing.core.lanes import next_single, top
 from services.queueing.core.messages import gang_message, parked_message
 from services.queueing.core.own import FLUSH, IMPROVED, parked_ids
 from services.queueing.core.routing import dispatch, left_ids
-from services.queueing.core.state import Entry, Gang, QueueingState, Sig
+from services.queueing.core.state import Entry, Gang, QueueingState, Sig, by_number
 from services.queueing.transitions import Pod
 from shared.events.base import Event
 from shared.events.queueing import (
@@ -109,9 +109,11 @@ def _gang_messages(state: QueueingState) -> Iterator[Event]:
 
 
 def _closed_asks(state: QueueingState) -> Iterator[Event]:
-    for pod in sorted(state.closed):
-        sig = state.sigs[state.asks[pod].sig]
-        yield Parked(sig.sig, pack([pod]), parked_message(sig, state.config))
+    pods = np.array(sorted(state.closed), np.int64)
+    sigs = np.array([state.asks[pod].sig for pod in pods.tolist()], np.int64)
+    for number, part in by_number(sigs) if len(pods) else ():
+        text = parked_message(state.sigs[number], state.config)
+        yield Parked(number, pack(pods[part]), text)
 
 
 def _wakes(state: QueueingState) -> Iterator[Event]:
@@ -191,10 +193,12 @@ def lane_over(state: QueueingState) -> bool:
 
 def _nominated(state: QueueingState) -> Iterator[Event]:
     """Preemptors with freed space go before everything: the space waits for nobody else."""
+    ready: dict[tuple[int, int], list[int]] = {}
     for pod in sorted(state.nominated):
         sig = int(state.pods.sig[pod - state.pods.base])
-        shard = state.nominated[pod]
-        yield Dispatched(state.next_attempt, shard, sig, pack([pod]), urgent=True)
+        ready.setdefault((state.nominated[pod], sig), []).append(pod)
+    for (shard, sig), pods in ready.items():
+        yield Dispatched(state.next_attempt, shard, sig, pack(pods), urgent=True)
 
 
 def _parkable(state: QueueingState) -> Entry | None:

@@ -196,7 +196,7 @@ def _index_pods(state: QueueingState) -> None:
                 state.shards[attempt.shard].units += len(part) + attempt.fixed
         elif code is Pod.ASKING:
             for pod in ids.tolist():
-                state.sigs[state.asks[pod].sig].asking = pod
+                state.sigs[state.asks[pod].sig].asking += 1
         else:
             for number, part in by_number(pods.sig[rows].astype(np.int64)):
                 _index_sig(state, state.sigs[number], code, ids[part])
@@ -227,6 +227,7 @@ def reindex(state: QueueingState) -> None:
         gang.members, gang.waiting, gang.due_ms = array("q"), 0, None
     state.lanes, state.backoff, state.gangs_by_sig = {}, {}, {}
     state.gangs_looked, state.wake, state.ask_next, state.say, state.trying = {}, {}, {}, {}, {}
+    state.askers = {}
     state.gangs_ready, state.gang_timers, state.gang_tells = [], [], []
     _index_pods(state)
     for sig in state.sigs.values():

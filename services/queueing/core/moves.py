@@ -39,11 +39,7 @@ def _leave(state: QueueingState, code: Pod, ids: I64, rows: Rows) -> None:
             for number, part in by_number(pods.sig[rows].astype(np.int64)):
                 _unpark(state, state.sigs[number], ids[part])
         case Pod.ASKING:
-            for pod in ids.tolist():
-                asker = state.sigs[state.asks[pod].sig]
-                asker.asking = 0
-                state.closed.pop(pod, None)
-                state.refresh(asker)
+            leave_asking(state, ids.tolist())
         case Pod.NOMINATED:
             for pod in ids.tolist():
                 state.nominated.pop(pod, None)
@@ -54,6 +50,15 @@ def _leave(state: QueueingState, code: Pod, ids: I64, rows: Rows) -> None:
             members.count(state, rows, waiting=-1)
         case Pod.RESERVED:
             members.count(state, rows, running=-1)
+
+
+def leave_asking(state: QueueingState, pods: Sequence[int]) -> None:
+    """Preemption has an answer for these pods, or they need none any more."""
+    for pod in pods:
+        asker = state.sigs[state.asks[pod].sig]
+        asker.asking -= 1
+        state.closed.pop(pod, None)
+        state.refresh(asker)
 
 
 def _leave_left(state: QueueingState, ids: I64) -> None:

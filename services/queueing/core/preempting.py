@@ -7,16 +7,16 @@ read here; the highest ask known to be over tells.
 import numpy as np
 
 from services.queueing.core import moves
-from services.queueing.core.config import ASK_AGAIN_MS, ASKS_OPEN_MAX
+from services.queueing.core.config import ASK_AGAIN_MS, ASK_PODS_MAX, ASK_SIGS_MAX, ASKS_OPEN_MAX
 from services.queueing.core.own import parked_ids
 from services.queueing.core.state import Ask, QueueingState, Sig
 from services.queueing.transitions import Pod
 from shared.events.placement import NominationLost, NominationReady
 from shared.events.preemption import PreemptionClosed, PreemptionOpened
 from shared.events.queueing import PreemptAsked
-from shared.model.columns import I64
+from shared.model.columns import I64, pack, unpack
 
-ASKS_KEPT_MAX = 1_024
+ASKS_KEPT_MAX = 2 * ASKS_OPEN_MAX
 MADE_ROOM_FOR = (Pod.ASKING, Pod.PREEMPTING, Pod.PARKED, Pod.BACKOFF)
 
 
@@ -25,15 +25,16 @@ def _one(pod: int) -> I64:
 
 
 def asked(state: QueueingState, event: PreemptAsked) -> None:
-    """The pod stays parked, whatever improves, until preemption answers."""
-    pods, one = state.pods, _one(event.pod)
-    rows = pods.rows(one)
-    moves.leave(state, one, rows)
-    pods.move("preempt_asked", one, rows)
-    before = state.asks.get(event.pod)
-    state.asks[event.pod] = Ask(event.sig, before.ended if before is not None else 0)
+    """The pods stay parked, whatever improves, until preemption answers."""
+    pods, ids = state.pods, np.concatenate((_one(event.pod), unpack(event.others)))
+    rows = pods.rows(ids)
+    moves.leave(state, ids, rows)
+    pods.move("preempt_asked", ids, rows)
+    for pod in ids.tolist():
+        before = state.asks.get(pod)
+        state.asks[pod] = Ask(event.sig, before.ended if before is not None else 0)
     sig = state.sigs[event.sig]
-    sig.asking = event.pod
+    sig.asking += len(ids)
     state.refresh(sig)
     if len(state.asks) > ASKS_KEPT_MAX:
         state.asks = {pod: state.asks[pod] for pod in state.asks if lives(state, pod)}
@@ -54,9 +55,8 @@ def opened(state: QueueingState, event: PreemptionOpened) -> None:
     """Victims are leaving for this pod."""
     ask = _open_ask(state, event.pod, event.ask)
     if ask is not None and state.pods.state_of(event.pod) is Pod.ASKING:
-        one = _one(event.pod)
-        moves.leave(state, one, state.pods.rows(one))
-        state.pods.move("preemption_opened", one, state.pods.rows(one))
+        moves.leave_asking(state, [event.pod])
+        state.pods.move_one("preemption_opened", event.pod - state.pods.base)
 
 
 def closed(state: QueueingState, event: PreemptionClosed) -> None:
@@ -89,11 +89,11 @@ def _nobody(state: QueueingState, sig: Sig, message: str) -> None:
     if binding:
         sig.ask_ms = state.now_ms + ASK_AGAIN_MS
         return
-    ids = parked_ids(state, sig)
-    if len(ids):
+    if sig.askable:
+        ids = parked_ids(state, sig)
         state.pods.askable[state.pods.rows(ids)] = 0
-    sig.askable = 0
-    state.refresh(sig)
+        sig.askable = 0
+        state.refresh(sig)
 
 
 def ready(state: QueueingState, event: NominationReady) -> None:
@@ -102,10 +102,12 @@ def ready(state: QueueingState, event: NominationReady) -> None:
     if ask is None:
         return
     ask.ended = event.ask
-    if state.pods.state_of(event.pod) in MADE_ROOM_FOR:
-        one = _one(event.pod)
-        moves.leave(state, one, state.pods.rows(one))
-        state.pods.move("nomination_ready", one, state.pods.rows(one))
+    code = state.pods.state_of(event.pod)
+    if code in MADE_ROOM_FOR:
+        if code is not Pod.PREEMPTING:  # which counts for nothing
+            one = _one(event.pod)
+            moves.leave(state, one, state.pods.rows(one))
+        state.pods.move_one("nomination_ready", event.pod - state.pods.base)
         state.nominated[event.pod] = event.shard
 
 
@@ -120,8 +122,9 @@ def lost(state: QueueingState, event: NominationLost) -> None:
 
 
 def next_ask(state: QueueingState) -> PreemptAsked | None:
-    """The signature of highest priority with a pod to ask for; its oldest such pod."""
-    if not _slot(state):
+    """The signature of highest priority with pods to ask for; its oldest such pods."""
+    room = min(_room(state), ASK_PODS_MAX)
+    if room <= 0 or not state.ask_next:
         return None
     waiting = [state.sigs[sig] for sig in state.ask_next]
     due = [sig for sig in waiting if sig.ask_ms <= state.now_ms]
@@ -132,19 +135,21 @@ def next_ask(state: QueueingState) -> PreemptAsked | None:
     ids = pods.known(np.frombuffer(sig.parked, np.int64).copy())
     rows = ids - pods.base
     parked = (pods.state[rows] == Pod.PARKED) & (pods.sig[rows] == sig.sig)
-    pod = int(ids[parked & (pods.askable[rows] == 1)].min())
-    return PreemptAsked(pod, sig.sig, int(pods.attempt[pod - pods.base]))
+    askable = np.unique(ids[parked & (pods.askable[rows] == 1)])[:room]
+    pod = int(askable[0])
+    return PreemptAsked(pod, sig.sig, int(pods.attempt[pod - pods.base]), pack(askable[1:]))
 
 
 def next_ask_ms(state: QueueingState) -> int | None:
     """When the next ask may be made."""
-    if not _slot(state):
+    if not state.ask_next or _room(state) <= 0:
         return None
     return min(state.sigs[sig].ask_ms for sig in state.ask_next)
 
 
-def _slot(state: QueueingState) -> bool:
-    if not state.ask_next:
-        return False
+def _room(state: QueueingState) -> int:
+    """For how many more pods preemption may be asked now."""
     counts = state.pods.counts
-    return counts[Pod.ASKING] + counts[Pod.PREEMPTING] < ASKS_OPEN_MAX
+    if len(state.askers) >= ASK_SIGS_MAX:
+        return 0
+    return ASKS_OPEN_MAX - counts[Pod.ASKING] - counts[Pod.PREEMPTING]

@@ -67,10 +67,10 @@ class Sig:
     """A signature: what queueing knows of its spec, its queue, and which shards refused it.
 
     `mask` has a bit for each shard whose latest answer is a refusal; `refusals` keeps the last of
-    each shard. `sent` has a bit for each shard that got the signature. `note` is the text that
-    preemption added; it is not asked before `ask_ms`. Shards are asked for their reasons again at
-    `look_ms`; `looking` are those that owe an answer, and once all have come it is `looked` at.
-    `parked`, `left` are indexes over the pods.
+    each shard. `sent` has a bit for each shard that got the signature. For `asking` of its pods
+    preemption looks for victims; `note` is the text that it added; it is not asked before `ask_ms`.
+    Shards are asked for their reasons again at `look_ms`; `looking` are those that owe an answer,
+    and once all have come it is `looked` at. `parked`, `left` are indexes over the pods.
     """
 
     __slots__ = (
@@ -268,6 +268,7 @@ class QueueingState(MachineState):
         self.gangs_looked: dict[int, None] = {}  # gangs with one
         self.wake: dict[int, None] = {}  # signatures with parked pods and a shard to try
         self.ask_next: dict[int, None] = {}  # signatures with a pod to ask preemption for
+        self.askers: dict[int, None] = {}  # signatures that preemption looks for victims for
         self.say: dict[int, None] = {}  # gangs whose message changed
         self.gangs_ready: list[tuple[int, int, int]] = []  # (-priority, age, gang)
         self.gang_timers: list[tuple[int, int]] = []
@@ -290,6 +291,10 @@ class QueueingState(MachineState):
             self.ask_next[sig.sig] = None
         else:
             self.ask_next.pop(sig.sig, None)
+        if sig.asking:
+            self.askers[sig.sig] = None
+        else:
+            self.askers.pop(sig.sig, None)
 
     def enlist(self, sig: Sig) -> None:
         """Give the signature's queue its place among the lanes."""

@@ -32,13 +32,13 @@ max(1, event.min_count - 1), groups)
         "services.preemption.core",
         edit(
             """
-        yield _choose(state, ask)
+        yield from _choose(state, ask)
 """,
             """
-        chosen = _choose(state, ask)
-        yield chosen
-        if isinstance(chosen, NominateAsked):
-            yield EvictAsked(ask.ask, ask.pod, chosen.node, chosen.victims)
+        for chosen in _choose(state, ask):
+            yield chosen
+            if isinstance(chosen, NominateAsked):
+                yield EvictAsked(ask.ask, ask.pod, chosen.node, chosen.victims)
 """,
         ),
     ),

@@ -15,7 +15,13 @@ from shared.events.placement import (
     Refused,
     Reserved,
 )
-from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked, NominationCleared
+from shared.events.preemption import (
+    BudgetLeft,
+    BudgetNamed,
+    DryRunAsked,
+    NominateAsked,
+    NominationCleared,
+)
 from shared.model.columns import pack, unpack
 from tests.unit.placement.shard import Shard, node, placed, refused, spec
 
@@ -54,6 +60,15 @@ def test_those_that_fit_again_are_put_back_most_important_first():
     assert victims(found) == [[1, 2]]
     one = found.candidates[0]
     assert (one.violations, one.highest, one.priority_sum) == (0, 0, 2 << 31)
+
+
+def test_whom_a_status_has_counted_already_costs_its_budget_nothing():
+    shard = full().assigned((1, WHOLE, 1)).sig(5, spec(cpu=4_000, priority=20))
+    shard.give(BudgetCovers(1, pack([1])))
+    none_left = (BudgetLeft(1, 0),)
+    assert dry_run(shard, 5, budgets=none_left).candidates[0].violations == 1
+    named = (BudgetNamed(1, pack([1])),)
+    assert dry_run(shard, 5, budgets=none_left, named=named).candidates[0].violations == 0
 
 
 def test_the_younger_of_equals_goes():

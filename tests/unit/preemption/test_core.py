@@ -1,6 +1,7 @@
 """Preemption decides: ask the shards, choose, nominate, and only then evict; and take it back."""
 
 import pytest
+from msgspec.structs import replace
 
 from services.preemption.core import PreemptionCore, parse_config
 from services.preemption.transitions import TRANSITIONS, Phase, following
@@ -113,6 +114,48 @@ def is_over(mesh):
 
 def test_a_pod_that_asks_is_tried_out_by_the_shards():
     assert preemption().when(wanted()) == [dry_run()]
+
+
+def test_equal_pods_ask_together_and_each_gets_a_node_of_its_own():
+    mesh = preemption()
+    asked = replace(wanted(), others=pack([51, 52]))
+    assert mesh.when(asked) == [replace(dry_run(), others=pack([51, 52]))]
+    mesh.reload()
+    series = (candidate(1), candidate(2, node=31))
+    answer = replace(found(reasons=((NO_VICTIMS, 3),), nodes=3), series=series)
+    assert mesh.when(answer) == [
+        nominate(1),
+        nominate(2, ask=2, pod=51, node=31),
+        PreemptionClosed(3, 52, f"preemption: 0/3 nodes are available: 3 {NO_VICTIMS}."),
+    ]
+
+
+def test_whom_the_shards_have_not_come_to_asks_again_and_loses_no_round():
+    mesh = preemption()
+    mesh.when(replace(wanted(), others=pack([51])))
+    answer = replace(found(), series=(candidate(1),), cut=True)
+    assert mesh.when(answer) == [nominate(1), dry_run(1, ask=2, pod=51)]
+    assert mesh.state.asks[2].rounds == 1
+
+
+def test_the_best_of_what_shards_have_next_is_taken():
+    mesh = preemption(2)
+    mesh.when(replace(wanted(), others=pack([51])))
+    few = Candidate(41, pack([3]), 0, 0, 0, 1_000, 1)
+    mesh.when(replace(found(), series=(candidate(1), candidate(2, node=31))))
+    assert mesh.when(replace(found(shard=1), series=(few,))) == [
+        nominate(3, shard=1, node=41),
+        nominate(1, ask=2, pod=51),
+    ]
+
+
+def test_who_left_meanwhile_gets_nothing_of_a_common_answer():
+    mesh = preemption()
+    mesh.when(replace(wanted(), others=pack([51])))
+    mesh.when(gone(POD))
+    series = (candidate(1), candidate(2, node=31))
+    assert mesh.when(replace(found(), series=series)) == [nominate(1, ask=2, pod=51)]
+    assert mesh.state.runs == {}
 
 
 def test_the_choice_waits_for_every_shard():

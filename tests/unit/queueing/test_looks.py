@@ -105,7 +105,7 @@ def test_what_preemption_said_stays_while_the_reasons_do():
 
 def test_when_the_reasons_change_preemption_is_asked_again():
     steps = parked(preemption=True)
-    steps.when(PreemptionClosed(1, 1, "preemption: no."))
+    steps.when(PreemptionClosed(1, 1, "preemption: no."), PreemptionClosed(2, 2, "preemption: no."))
     steps.when(at_ms=LATER_MS)
     events = steps.when(look(0, ((CPU, 2), ("Too many pods", 1)), preemptible=True))
     text = "0/3 nodes are available: 1 Too many pods, 2 Insufficient cpu."

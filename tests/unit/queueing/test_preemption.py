@@ -10,7 +10,7 @@ from shared.events.permit import GangCommitted
 from shared.events.placement import NominationLost, NominationReady
 from shared.events.preemption import PreemptionClosed, PreemptionOpened
 from shared.events.queueing import Dispatched, GangDispatched, Parked, PreemptAsked
-from shared.model.columns import pack
+from shared.model.columns import pack, unpack
 from tests.unit.queueing.build import (
     bound,
     ids,
@@ -37,20 +37,44 @@ def opened(pod: int, ask: int = 1) -> PreemptionOpened:
     return PreemptionOpened(ask, pod, 7, pack([99]))
 
 
-def test_one_pod_of_a_signature_asks_at_a_time():
+def test_pods_of_a_signature_ask_together_and_the_next_when_all_have_their_answer():
     steps = queue()
-    assert [event.pod for event in asking(steps, 1, 2)] == [1]
-    events = steps.when(opened(1))
-    assert [event.pod for event in of_type(events, PreemptAsked)] == [2]
+    (event,) = asking(steps, 1, 2)
+    assert (event.pod, unpack(event.others).tolist()) == (1, [2])
+    late = tried(steps.when(pending(1, 3)))
+    assert (
+        of_type(steps.when(*(refused(one, preemptible=True) for one in late)), PreemptAsked) == []
+    )
+    assert of_type(steps.when(opened(1)), PreemptAsked) == []
+    steps.reload()
+    (event,) = of_type(steps.when(opened(2, ask=2)), PreemptAsked)
+    assert (event.pod, event.others) == (3, b"")
+
+
+def test_few_signatures_ask_side_by_side():
+    steps = queue(priorities=tuple(range(10)))
+    asked = []
+    for sig in range(1, 11):
+        first = tried(steps.when(pending(sig, sig)))[0]
+        asked += of_type(steps.when(refused(first, preemptible=True)), PreemptAsked)
+    assert [event.pod for event in asked] == list(range(1, 9))
+    steps.reload()
+    assert [event.pod for event in of_type(steps.when(opened(3)), PreemptAsked)] == [10]
 
 
 def test_asks_are_bounded():
-    steps = queue(priorities=tuple(range(100)))
-    asked = []
-    for sig in range(1, 101):
-        first = tried(steps.when(pending(sig, sig)))[0]
-        asked += of_type(steps.when(refused(first, preemptible=True)), PreemptAsked)
-    assert len(asked) == 64
+    steps = queue()
+    events = asking(steps, *range(1, 5_001))
+    asked: list[int] = []
+    while events:
+        (event,) = events
+        pods = [event.pod, *unpack(event.others).tolist()]
+        assert len(pods) == 512
+        asked += pods
+        events = of_type(steps.when(*(opened(pod, ask=pod) for pod in pods)), PreemptAsked)
+    assert asked == list(range(1, 4_097))
+    (event,) = of_type(steps.when(bound(1)), PreemptAsked)
+    assert (event.pod, event.others) == (4_097, b"")
 
 
 @pytest.mark.parametrize("options", [{"preemption": False}])
