@@ -17,7 +17,7 @@ from typing import Self
 from muster.mesh import all_journals
 
 ROOT = Path(__file__).resolve().parents[1]
-START_S = 60.0
+START_S = 300.0
 STOP_S = 30.0
 POLL_S = 0.02
 COMMAND = ("-m", "muster")

@@ -7,6 +7,7 @@ import msgspec
 from shared.adapters.kube_client import ApiError, KubeClient, Response
 from shared.adapters.kube_discovery import WORKLOADS
 from shared.adapters.kube_kinds import OTHER_KINDS
+from shared.adapters.together import together
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 UNAUTHORIZED = 401
@@ -51,7 +52,7 @@ async def missing_permissions(client: KubeClient, groups_as: str = WORKLOADS) ->
         for verb, group, resource, sub in NEEDED
     ]
     room = asyncio.Semaphore(AT_ONCE)
-    allowed = await asyncio.gather(*(_is_allowed(client, room, *needed) for needed in asked))
+    allowed = await together(*(_is_allowed(client, room, *needed) for needed in asked))
     return [
         f"{verb} {resource}{'/' + sub if sub else ''}{'.' + group if group else ''}"
         for (verb, group, resource, sub), is_allowed in zip(asked, allowed, strict=True)

@@ -4,7 +4,6 @@ One object serves one process. It decides nothing about pods, and remembers noth
 process would miss.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 
@@ -34,6 +33,7 @@ from shared.adapters.kube_resources import (
 )
 from shared.adapters.kube_watch import SILENT_S, ResourceWatch, Source
 from shared.adapters.kube_writes import KubeWrites
+from shared.adapters.together import together
 from shared.model.answers import Answer
 from shared.ports.cluster import (
     ALL_KINDS,
@@ -121,7 +121,7 @@ class KubeCluster:
             self._knows_groups = True
         if kind == OBJECTS:
             await self._discover()
-            lists = await asyncio.gather(*map(self._list, self._others))
+            lists = await together(*map(self._list, self._others))
             events = tuple(event for listed in lists for event in listed.events)
             oldest = min((listed.revision for listed in lists), default=0)
             return Watched(oldest or await self._revision(), events)

@@ -5,7 +5,6 @@ Kubernetes has another version of it, so it is asked for. Of several versions th
 known is read; those that nobody here knows are named once.
 """
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,6 +13,7 @@ import msgspec
 
 from shared.adapters.kube_client import ApiError, KubeClient
 from shared.adapters.kube_kinds import Kind
+from shared.adapters.together import together
 
 GROUP = "/apis/scheduling.k8s.io"
 NOT_FOUND = 404
@@ -68,7 +68,7 @@ async def pod_groups(client: KubeClient) -> Collection | None:
 
 async def served(client: KubeClient, kinds: Sequence[Kind]) -> list[Kind]:
     """Those that the server has. Raises ApiError, ConnectionError, TimeoutError."""
-    bodies = await asyncio.gather(*(_get(client, f"{kind.path}?limit=1") for kind in kinds))
+    bodies = await together(*(_get(client, f"{kind.path}?limit=1") for kind in kinds))
     missing = [kind.path for kind, body in zip(kinds, bodies, strict=True) if body is None]
     if missing:
         log.warning("not served, so left out: %s", ", ".join(missing))

@@ -13,7 +13,7 @@ from typing import Protocol, Self
 
 from shared.testing.server_process import ServerProcess, free_ports, servers_dir
 
-START_TIMEOUT_S = 90.0
+START_TIMEOUT_S = 300.0
 INSTALL_COMMAND = "make servers"
 CONTAINER_IMAGE = "apache/kafka:4.1.0"
 _ROOT = Path(__file__).resolve().parents[2]

@@ -8,11 +8,14 @@ import http
 import http.client
 import json
 import ssl
+import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 60.0
+IDLE_S = 30.0
+"""The server closes a connection that has been idle for longer, perhaps just as it is used."""
 _CONTENT_TYPES = {"PATCH": "application/strategic-merge-patch+json"}
 
 
@@ -46,6 +49,7 @@ class KubeApi:
         self._connection = http.client.HTTPSConnection(
             parts.hostname, parts.port, timeout=timeout_s, context=tls
         )
+        self._used_s = 0.0
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
 
     def close(self) -> None:
@@ -68,6 +72,8 @@ class KubeApi:
     def _send(
         self, method: str, path: str, data: bytes | None, headers: dict[str, str]
     ) -> tuple[int, bytes, str | None]:
+        if time.monotonic() - self._used_s > IDLE_S:
+            self._connection.close()
         try:
             self._connection.request(method, path, data, headers)
             response = self._connection.getresponse()
@@ -75,6 +81,8 @@ class KubeApi:
         except (OSError, http.client.HTTPException):
             self._connection.close()
             raise
+        finally:
+            self._used_s = time.monotonic()
 
     def get(self, path: str) -> Answer:
         """GET."""

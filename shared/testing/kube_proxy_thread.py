@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from shared.testing.kube_options import Layout
 from shared.testing.kube_proxy import Fault, KubeProxy, kube_proxy
 
-_START_S = 10.0
+_START_S = 120.0
 
 
 @dataclass(frozen=True)

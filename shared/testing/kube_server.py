@@ -19,13 +19,13 @@ from urllib.parse import urlsplit
 
 from shared.testing import kube_credentials as credentials
 from shared.testing import kube_options as commands
-from shared.testing.kube_api import KubeApi
+from shared.testing.kube_api import TIMEOUT_S, KubeApi
 from shared.testing.kube_credentials import ADMIN, User
 from shared.testing.kube_options import CONTROLLERS, PORT_NAMES, KubeOptions, Layout
 from shared.testing.server_process import ServerProcess, free_ports, servers_dir
 
 INSTALL_COMMAND = "make servers"
-KUBECTL_TIMEOUT_S = 60.0
+KUBECTL_TIMEOUT_S = 300.0
 _PROBE_TIMEOUT_S = 2.0
 _NEEDED = {
     "etcd": ("etcd",),
@@ -105,7 +105,7 @@ class KubeServers:
             self._api = self.client(ADMIN)
         return self._api
 
-    def client(self, user: User, *, timeout_s: float = 30.0) -> KubeApi:
+    def client(self, user: User, *, timeout_s: float = TIMEOUT_S) -> KubeApi:
         """A plain client that is this user; the caller closes it."""
         tls = credentials.verifying(self.at.ca_path)
         return KubeApi(self.url, user.token, tls, timeout_s=timeout_s)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-STOP_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 60.0
 _PORTS_FROM = 15_000
 _ROOT = Path(__file__).resolve().parents[2]
 _POLL_S = 0.05
@@ -82,7 +82,7 @@ class ServerProcess:
         log_path: Path,
         serves: Callable[[], bool],
         *,
-        start_timeout_s: float = 60.0,
+        start_timeout_s: float = 300.0,
     ) -> None:
         """`serves` says whether it answers; it must be quick and must not raise."""
         self.name = name

@@ -10,7 +10,7 @@ from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker.check import Verdict
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, muster_run, nodes_of, pod, result_of, until
+from tests.live.world import PODS, here, muster_run, nodes_of, pod, result_of, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 NODES, CORES = 10, 8
@@ -70,6 +70,7 @@ def test_a_crowd_of_both_over_fills_nothing_that_was_known(
     with muster_run(servers.kubeconfig, tmp_path) as muster:
         until("we are there", lambda: bool(nodes_of(api)["first"]))
         for per_s in CROWDS_PER_S:
+            limit_s = here(STALE_P99_S)
             case.begin()
             crowd(servers, f"crowd-{per_s}", per_s)
             verdict = case.check(tmp_path / "run")
@@ -79,10 +80,11 @@ def test_a_crowd_of_both_over_fills_nothing_that_was_known(
             # The very last may not have been consumed yet.
             assert len(verdict.told_after_s) >= CROWD / 2 - 5
             stale_s = p99([race.stale_s for race in verdict.races] or [0.0])
-            if max(stale_s, p99(verdict.told_after_s)) <= STALE_P99_S:
+            limit_s = max(limit_s, here(STALE_P99_S))
+            if max(stale_s, p99(verdict.told_after_s)) <= limit_s:
                 break
         else:
-            pytest.fail(f"no crowd's p99 was at most {STALE_P99_S} s")
+            pytest.fail(f"no crowd's p99 was at most {limit_s:.2f} s")
         muster.stop()
 
 

@@ -31,7 +31,7 @@ def test_a_message_follows_the_cluster_and_its_time_shows_that_it_is_fresh(
         until("it says why", lambda: bool(condition(cluster, "large").get("message")))
         first = condition(cluster, "large")
         assert first["message"].startswith("0/3 nodes are available: 3 Insufficient cpu.")
-        until("it is said again", lambda: condition(cluster, "large") != first, 10)
+        until("it is said again", lambda: condition(cluster, "large") != first)
         again = condition(cluster, "large")
         assert again["message"] == first["message"]
         assert again["lastProbeTime"] > first["lastProbeTime"]
@@ -40,7 +40,7 @@ def test_a_message_follows_the_cluster_and_its_time_shows_that_it_is_fresh(
         cordon = {"spec": {"unschedulable": True}}
         cluster.api.request("PATCH", "/api/v1/nodes/node-b", cordon).ok()
         begins = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu."
-        until(begins, lambda: condition(cluster, "large")["message"].startswith(begins), 10)
+        until(begins, lambda: condition(cluster, "large")["message"].startswith(begins))
         muster.stop()
 
 
@@ -61,7 +61,7 @@ def test_every_bind_is_told_of_once_whoever_heard_of_it(cluster: KubeServers, tm
                 found = (event["involvedObject"]["name"] for event in api.items(path))
                 return Counter(name for name in found if name in names)
 
-            until("all are told of", lambda: set(told()) == names, 20)
+            until("all are told of", lambda: set(told()) == names)
             assert set(told().values()) == {1}
             muster.stop()
         assert len(proxy.proxy.happened(Kind.DROP_ANSWER)) == DROPPED
@@ -81,17 +81,17 @@ def test_who_was_bound_before_a_kill_is_told_of_once_after_it(cluster: KubeServe
     with proxy_thread(cluster.at) as proxy:
         config = cluster.write_kubeconfig(tmp_path / "config", ADMIN, url=proxy.proxy.url)
         proxy.add(Fault(kind=Kind.DROP_ANSWER, method="POST", path="/binding$", times=DROPPED))
-        # Whoever sends events waits, and all others wait for these two.
-        proxy.add(Fault(kind=Kind.HOLD, method="POST", path="/events$", times=2))
+        # Whoever sends events waits, also when it tries again.
+        proxy.add(Fault(kind=Kind.HOLD, method="POST", path="/events$", times=MANY))
         for name in sorted(names):
             api.create(PODS, pod(name, cpu="50m")).ok()
         with muster_run(config, tmp_path) as muster:
             until("all bound", lambda: all(nodes_of(api)[name] for name in names))
             muster.kill()
         assert len(proxy.proxy.happened(Kind.DROP_ANSWER)) == DROPPED
-        assert len(proxy.proxy.happened(Kind.HOLD)) == 2
-    assert len(told()) <= 2, "nothing was lost: this shows nothing"
+        assert proxy.proxy.happened(Kind.HOLD)
+    assert len(told()) < MANY, "nothing was lost: this shows nothing"
     with muster_run(cluster.kubeconfig, tmp_path) as muster:
-        until("all are told of", lambda: set(told()) == names, 20)
+        until("all are told of", lambda: set(told()) == names)
         assert set(told().values()) == {1}
         muster.stop()

@@ -37,7 +37,7 @@ RBAC = ROOT / "deploy" / "rbac.yaml"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
-SEEN_S, UNSEEN_S = PATIENCE_S, 1.5
+SEEN_S, UNSEEN_S, TRIES = PATIENCE_S, 1.5, 20
 Rule = dict[str, list[str]]
 numbers = count(1)
 
@@ -259,19 +259,21 @@ async def test_with_the_whole_role_it_works(servers: KubeServers, name: str):
 
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_without_that_verb_it_fails_and_says_so(servers: KubeServers, name: str, caplog):
+    verb, _, resource = name.partition(" ")
+    words = f'cannot {verb} resource "{resource.partition(".")[0]}"'
+    said = ""
     async with world_of(servers, USERS[name]) as world:
         assert await missing_permissions(world.cluster.client) == [name]
-        said = ""
         with caplog.at_level(logging.INFO, logger="muster.kube"):
-            try:
-                assert not await SCENARIOS[name](world, UNSEEN_S)
-            except ApiError as error:
-                said = str(error)
-    verb, _, resource = name.partition(" ")
-    asked = resource.partition(".")[0]
-    words = (f'cannot {verb} resource "{asked}"', "403")
-    lines = [said, *(record.getMessage() for record in caplog.records)]
-    assert any(words[0] in line for line in lines), lines
+            # On a slow machine the server may not have answered when the first try is over.
+            for _ in range(TRIES):
+                try:
+                    assert not await SCENARIOS[name](world, UNSEEN_S)
+                except ApiError as error:
+                    said = str(error)
+                if words in said + caplog.text:
+                    break
+    assert words in said + caplog.text
 
 
 async def test_the_whole_role_lacks_nothing(servers: KubeServers):

@@ -27,6 +27,8 @@ _ROOT = "k8s.io/kubernetes/pkg/scheduler/framework/"
 _OTHER_FILES = re.compile(
     r"^muster/|plugins/(defaultbinder|dynamicresources|feature|gangscheduling|nodedeclaredfeatures"
     r"|queuesort|registry|schedulinggates)|metrics/|/(fake|test)_"
+    # Scores by capacity (a gate that is off), and a cache of what is being bound.
+    r"|volumebinding/(scorer|passive_assume_cache)\.go$"
 )
 _OTHER_FUNCTIONS = re.compile(
     r"^(Clone|clone|EventsToRegister|Name|New\w*|Reserve|SignPod|Unreserve)$"
@@ -34,6 +36,12 @@ _OTHER_FUNCTIONS = re.compile(
     r"|^checkBindings$|DRA|^deviceMatchesClass$|^build\w+CacheKey$|^nodeMatches$|^isFit$|^Fits$"
     r"|^haveAnyRequestedResourcesIncreased$|^hasRestartableInitContainer$"
     r"|^prepareCandidate|^clearNominatedNodeName$"
+    # Asked by queueing hints alone.
+    r"|^involvedInTopologySpreading$|^podLabelsMatchSpreadConstraints$|^isPVCRequestedFromPod$"
+    r"|^hasConstraintWithNodeTaintsPolicyHonor$|^checkTopologyKeyLabelsChanged$"
+    # For logs, and for the same scores by capacity.
+    r"|^(getPodName|Len|Less|Swap|StorageClassName|StorageResource)$"
+    r"|^convertDynamicProvisionsToPVCs$"
 )
 _BLOCK = re.compile(r"^(\S+):(\d+)\.\d+,(\d+)\.\d+ (\d+) (\d+)$")
 _FUNCTION = re.compile(r"^(\S+):(\d+):\s+(\S+)\s+[\d.]+%$")
