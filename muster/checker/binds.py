@@ -12,7 +12,7 @@ from shared.events.binding import BindFailed, BindsAsked, Bound, FencesAsked, Re
 from shared.events.ingest import NodesSet, PodsAssigned, PodsGone
 from shared.events.observed import BindAnswers
 from shared.events.permit import GangCommitted
-from shared.events.placement import Reserved
+from shared.events.placement import Reserved, VolumesBound
 from shared.model.answers import Answer
 from shared.model.columns import unpack
 
@@ -22,12 +22,14 @@ UNASSIGNED = -1
 
 @dataclass
 class Decision:
-    """A pod's place, decided and not yet settled, and the evidence about it so far. `out`: a POST
-    is without an answer; `maybe`: an earlier one may still land.
+    """A pod's place, decided and not yet settled, and the evidence about it so far. `volumes`: they
+    are to be bound first; `out`: a POST is without an answer; `maybe`: an earlier one may still
+    land.
     """
 
     node: int
     position: int
+    volumes: bool = False
     asked: bool = False
     out: bool = False
     maybe: bool = False
@@ -99,7 +101,14 @@ def _consume(books: Binds, event: Event, step: Step) -> None:
                         step.position,
                         f"pod {pod} decided for node {node}, still open for node {before.node}",
                     )
-                books.open[pod] = Decision(node, step.position)
+                waits = isinstance(event, Reserved) and bool(event.volumes)
+                books.open[pod] = Decision(node, step.position, waits)
+        case VolumesBound():
+            columns = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
+            for pod, node in columns:
+                before = books.open.get(pod)
+                if before is not None and before.node == node:
+                    before.volumes = False
         case PodsAssigned():
             columns = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
             books.facts.update(columns)
@@ -167,6 +176,8 @@ def _asked(books: Binds, event: BindsAsked, step: Step) -> None:
             books.blame(
                 "fence", step.position, f"pod {pod}: bind to {node} asked again after its fence"
             )
+        if decision.volumes:
+            books.blame("bound-before", step.position, f"pod {pod} bound before its volumes")
         decision.asked = decision.out = True
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from muster.checker.between import Around, Neighbours, Pairs
 from muster.checker.fits import Load
 from muster.checker.journals import Problem
+from muster.checker.volumes import Volumes
 from shared.events.placement import ShardDigest
 from shared.events.preemption import DryRunAsked
 from shared.model.objects import Node, PodSpec
@@ -49,6 +50,7 @@ class Ledger:
     covered: dict[int, set[int]] = field(default_factory=dict)
     asks: dict[int, DryRunAsked] = field(default_factory=dict)
     namespaces: dict[str, Pairs] = field(default_factory=dict)
+    volumes: Volumes = field(default_factory=Volumes)
     digest: ShardDigest | None = None
     remade: int = 0
     problems: list[Problem] = field(default_factory=list)
@@ -82,6 +84,7 @@ class Ledger:
     def take(self, pod: int) -> None:
         """Give a pod's charge back, if there is one."""
         node = self.place.pop(pod, None)
+        self.volumes.over([pod])
         self.facts.discard(pod)
         self.failed.discard(pod)
         if node is not None:

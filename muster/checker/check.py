@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from muster.checker import binds, gangs, ledger, posts, preemptions, truth, waiting
+from muster.checker import binds, gangs, ledger, posts, preemptions, truth, volumes, waiting
 from muster.checker.books import Ledger
 from muster.checker.facts import Facts, gather
 from muster.checker.history import ClusterHistory
@@ -119,6 +119,7 @@ def _at_rest(report: Report, history: ClusterHistory, epoch: int) -> list[Proble
     end = waiting.cluster_at_end(history, facts, _devices(report.shards))
     return [
         *report.of_books(),
+        *volumes.at_end(history),
         *truth.check(report.binds, report.gangs, facts, history, epoch),
         *waiting.check(queue, facts, history, end, report.gangs.committed),
     ]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from shared.model.answers import Answer
+from shared.model.cluster_objects import ClusterObject
 from shared.model.objects import Node, PodSpec
 
 
@@ -39,7 +40,9 @@ class PodTruth:
 
 @dataclass
 class ClusterHistory:
-    """Pods ever, nodes at the end, and every bind that the API accepted: (uid, node name, ours)."""
+    """Pods ever, nodes and other objects at the end, and every bind that the API accepted: (uid,
+    node name, ours).
+    """
 
     pods: dict[str, PodTruth] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
@@ -47,6 +50,7 @@ class ClusterHistory:
     posts: list[Post] = field(default_factory=list)
     evicted: list[str] = field(default_factory=list)
     namespaces: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    objects: list[ClusterObject] = field(default_factory=list)
 
     def accepted(self, epoch: int) -> dict[str, str]:
         """Uid -> node name of binds that the API accepted from one epoch's mesh; without a log of

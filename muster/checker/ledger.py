@@ -22,6 +22,8 @@ from shared.events.ingest import (
     PodsGone,
     PodsRelabelled,
     SignatureDefined,
+    StorageGone,
+    StorageSet,
 )
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.placement import (
@@ -32,6 +34,8 @@ from shared.events.placement import (
     Released,
     Reserved,
     ShardDigest,
+    VolumesBound,
+    VolumesFailed,
 )
 from shared.events.preemption import DryRunAsked, NominationCleared
 from shared.model.columns import pack, split, unpack
@@ -118,6 +122,10 @@ def _world(ledger: Ledger, event: Event) -> None:
             for pod, sig in pairs:
                 if pod in ledger.place:
                     ledger.loads[ledger.place[pod]].pods[pod] = ledger.specs[sig]
+        case StorageSet():
+            ledger.volumes.told(event.objects)
+        case StorageGone():
+            ledger.volumes.gone(split(event.uids))
         case NamespacesSet():
             ledger.namespaces.update(event.labels)
             for name in split(event.gone):
@@ -134,6 +142,12 @@ def _decide(ledger: Ledger, event: Event, step: Step) -> None:
     match event:
         case Reserved():
             _reserve(ledger, step, _rows(event, [event.sig] * (len(event.ids) // 8)))
+            for rule, text in ledger.volumes.reserved(event) if event.volumes else ():
+                ledger.blame(rule, step.position, text)
+        case VolumesBound():
+            ledger.volumes.over(unpack(event.ids).tolist())
+        case VolumesFailed():
+            ledger.volumes.over([event.pod])
         case GangHeld():
             pods = unpack(event.ids).tolist()
             ledger.holds.setdefault((event.gang, event.attempt), set()).update(pods)
@@ -174,6 +188,11 @@ def _reserve(ledger: Ledger, step: Step, rows: Iterator[tuple[int, int, int, int
             continue
         _check_room(ledger, step, pod, spec, node, where, mask)
         _check_devices(ledger, step, pod, spec, node, mask)
+        # Who is on a node that nobody knows yet counts nowhere.
+        known = ((one, row) for one, row in ledger.place.items() if row in ledger.nodes)
+        standing = ((one, ledger.loads[row].pods[one]) for one, row in known)
+        for text in ledger.volumes.shared(spec, standing) if spec.volumes else ():
+            ledger.blame("one-pod-per-claim", step.position, f"pod {pod}: {text}")
         ledger.put(pod, spec, node, mask)
         ledger.nominations.pop(pod, None)
 
@@ -280,6 +299,8 @@ def at_rest(ledger: Ledger) -> None:
     for pod, node in sorted(ledger.place.items()):
         if pod not in ledger.facts:
             ledger.blame("conservation", -1, f"pod {pod} still reserved on node {node}")
+    for pod in sorted(ledger.volumes.waits):
+        ledger.blame("conservation", -1, f"pod {pod} waits for volumes for ever")
     names = {where.name for where in ledger.nodes.values()}
     for pod, late in sorted(ledger.on_the_way.items()):
         if late.name in names:

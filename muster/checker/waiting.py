@@ -197,6 +197,8 @@ def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> 
         yield ("message", f"pod {row} ({pod.name}): {message!r} is not kube-scheduler's form")
     if ONE_SHARD in message and pod.spec.has_hard_rules:
         return  # several shards refuse it, wherever there is room
+    if pod.spec.volumes:
+        return  # which volumes would do is not known here
     room = cluster.room_for(pod)
     if room is not None:
         yield ("no-pod-lost", f"pod {row} ({pod.name}): fits {room}, yet waits: {message}")
@@ -233,6 +235,8 @@ def _check_member(
         yield ("no-pod-lost", f"gang member {row} ({pod.name}): waits unexplained, last {last}")
     needed = group.min_count - sum(1 for p in members if p.node)
     specs = {p.spec for p in free if not p.node}
+    if any(spec.volumes for spec in specs):
+        return
     if cluster.is_divided and any(spec.has_hard_rules for spec in specs):
         return
     if gang in committed:

@@ -15,7 +15,15 @@ from shared.adapters.sim_cluster_history import write_history
 from shared.adapters.sim_cluster_server import SimClusterServer
 from shared.adapters.worlds.settings import Choice, load_world
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, Cluster, PastBind, PodRead, PodRef, Watched
+from shared.ports.cluster import (
+    BindRequest,
+    Cluster,
+    PastBind,
+    PodRead,
+    PodRef,
+    VolumeRequest,
+    Watched,
+)
 
 
 class PlaysWhenWatched:
@@ -47,6 +55,10 @@ class PlaysWhenWatched:
     async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
         """See Cluster.bind."""
         return await self._cluster.bind(requests)
+
+    async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
+        """See Cluster.bind_volumes."""
+        return await self._cluster.bind_volumes(requests)
 
     async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
         """See Cluster.read."""

@@ -10,7 +10,13 @@ from muster.simulation.network import Way
 from muster.simulation.scenario import MUTATIONS, NOT_APPLICABLE, PAIRS, REMADE, SERVICES
 from shared.events.base import Event
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
-from shared.events.placement import Nominated, NominationLost, NominationStale
+from shared.events.placement import (
+    Nominated,
+    NominationLost,
+    NominationStale,
+    VolumesBound,
+    VolumesFailed,
+)
 from shared.machine.crash import CrashPoint
 
 _EVENTS: tuple[tuple[type[Event], str], ...] = (
@@ -20,6 +26,11 @@ _EVENTS: tuple[tuple[type[Event], str], ...] = (
     (NominationStale, "preemption-stale"),
     (NominationLost, "preemption-lost"),
 )
+_VOLUMES: tuple[tuple[type[Event], str], ...] = (
+    (VolumesBound, "volumes-bound"),
+    (VolumesFailed, "volumes-failed"),
+)
+"""Only worlds with volumes have these."""
 _OUTCOMES = ("bound", "gone", "foreign", "abandoned")
 
 FAULTS = (
@@ -83,7 +94,7 @@ def of_journals(journals: Mapping[str, Journal]) -> Counter[str]:
                 if isinstance(event, GangCommitted):
                     seen["gang-committed"] += 1
                     seen["gang-across-shards"] += event.shards > 1
-                for kind, name in _EVENTS:
+                for kind, name in (*_EVENTS, *_VOLUMES):
                     seen[name] += isinstance(event, kind)
     return seen
 

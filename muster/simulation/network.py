@@ -21,6 +21,7 @@ from shared.ports.cluster import (
     PastBind,
     PodRead,
     PodRef,
+    VolumeRequest,
     Watched,
 )
 
@@ -246,6 +247,15 @@ class SimNetwork:
             ),
             PodRead(Answer.UNKNOWN),
             {},
+        )
+
+    async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
+        """See Cluster.bind_volumes."""
+        return await self._each(
+            [self.wire.way() for _ in requests],
+            lambda rows: self.wire.cluster.bind_volumes([requests[row] for row in rows]),
+            Answer.UNKNOWN,
+            {Way.BUSY: Answer.BUSY, Way.REFUSED: Answer.REFUSED},
         )
 
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:

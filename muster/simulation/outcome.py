@@ -27,6 +27,7 @@ def history_of(
 ) -> ClusterHistory:
     """The cluster's history in the checker's words."""
     history = ClusterHistory(nodes=list(cluster.nodes.values()), posts=list(posts))
+    history.objects = list(cluster.objects.values())
     arrivals = (*cluster.world.arrivals, *extra)
     is_ruled = any(arrival.pods.spec.has_rules for arrival in arrivals)
     for arrival in arrivals:

@@ -32,6 +32,7 @@ POLL_S = 0.5
 QUIET_S = 1.5
 RECHECK_S = 8.0
 GRACE_MS = 300
+VOLUME_FAILURE = 0.2
 
 
 @dataclass
@@ -63,7 +64,9 @@ class Run:
         self.scenario = scenario
         seed = scenario.seed
         self.loop = asyncio.get_running_loop()
-        config = SimConfig(seed=seed, grace_ms=GRACE_MS, speed=scenario.speed)
+        config = SimConfig(
+            seed=seed, grace_ms=GRACE_MS, speed=scenario.speed, volume_failure=VOLUME_FAILURE
+        )
         self.cluster = SimCluster(scenario.world, config)
         bus_rng, wire_rng = random.Random(f"{seed}/bus"), random.Random(f"{seed}/wire")
         bus_faults = replace(scenario.bus)

@@ -19,12 +19,18 @@ from services.binding.core.state import BindingState
 from services.binding.core.table import NAMED
 from services.binding.transitions import Phase
 from shared.events.base import Event
-from shared.events.binding import BindsAsked, EvictionsAsked, FencesAsked, ReadsAsked
-from shared.events.observed import BindAnswers, EvictAnswers
+from shared.events.binding import (
+    BindsAsked,
+    EvictionsAsked,
+    FencesAsked,
+    ReadsAsked,
+    VolumesAsked,
+)
+from shared.events.observed import BindAnswers, EvictAnswers, VolumeAnswers
 from shared.machine.runtime import Offers
 from shared.model.answers import Answer
 from shared.model.columns import I64, pack, unpack
-from shared.ports.cluster import BindRequest, Cluster, PodRead, PodRef
+from shared.ports.cluster import BindRequest, Cluster, PodRead, PodRef, VolumeRequest
 
 CHUNK_PODS = 1_024
 CHUNKS_IN_FLIGHT = 16
@@ -76,6 +82,8 @@ class BindingShell:
                 self._start_chunks(effect_id, effect, self._read)
             case FencesAsked():
                 self._start_chunks(effect_id, effect, self._fence)
+            case VolumesAsked():
+                self._start_chunks(effect_id, effect, self._bind_volumes)
             case EvictionsAsked():
                 self._start_chunks(effect_id, effect, self._evict)
             case _:
@@ -163,6 +171,28 @@ class BindingShell:
         messages = [state.messages.get(pod, FENCE_MESSAGE) for pod in ids.tolist()]
         answers = await self._answers(len(rows), self._cluster.touch(_refs(state, rows), messages))
         self._offer_reads(effect_id, ids, answers, targets)
+
+    async def _bind_volumes(self, effect_id: int, _effect: VolumesAsked, pods: I64) -> None:
+        state = self._state()
+        rows = self._still(state, effect_id, pods, Phase.WRITING)
+        ids = state.table.ids[rows].tolist()
+        names = [state.node_names[node] for node in state.table.nodes[rows].tolist()]
+        asked = [
+            [VolumeRequest(choice, name) for choice in state.volumes[pod]]
+            for pod, name in zip(ids, names, strict=True)
+        ]
+        found = await asyncio.gather(*map(self._volumes_of, asked))
+        if ids:
+            self._offer(VolumeAnswers(effect_id, pack(ids), bytes(found)))
+
+    async def _volumes_of(self, requests: list[VolumeRequest]) -> Answer:
+        """One answer for all volumes of a pod: the first that is not DONE."""
+        try:
+            answers = await self._cluster.bind_volumes(requests)
+        except Exception as error:
+            log.warning("no answer to writes of volumes: %r", error)
+            return Answer.UNKNOWN
+        return next((one for one in answers if one is not Answer.DONE), Answer.DONE)
 
     async def _evict(self, effect_id: int, effect: EvictionsAsked, pods: I64) -> None:
         state = self._state()

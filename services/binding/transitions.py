@@ -8,7 +8,9 @@ from enum import IntEnum
 
 
 class Phase(IntEnum):
-    """Where a bind stands. The last four are ends: they are reported, and the pod is IDLE again."""
+    """Where a bind stands. The last four are ends: they are reported, and the pod is IDLE again, so
+    that no snapshot has their numbers.
+    """
 
     IDLE = 0  # no bind of ours is open
     WAITING = 1  # reserved, but the pod's name or the node is not known yet
@@ -19,20 +21,32 @@ class Phase(IntEnum):
     READING = 6  # the GET is out
     FENCE = 7  # given up: its resourceVersion is to be raised when it is due
     FENCING = 8  # the patch is out
-    BOUND = 9
-    GONE = 10
-    FOREIGN = 11
-    ABANDONED = 12
+    VOLUMES = 9  # the volumes of its claims are to be written when it is due
+    WRITING = 10  # the writes are out
+    WRITTEN = 11  # the shard says when the claims are bound
+    BOUND = 12
+    GONE = 13
+    FOREIGN = 14
+    ABANDONED = 15
 
 
-UNSENT = (Phase.WAITING, Phase.QUEUED, Phase.REPEAT)
+FOR_VOLUMES = (Phase.VOLUMES, Phase.WRITING, Phase.WRITTEN)
+UNSENT = (Phase.WAITING, Phase.QUEUED, Phase.REPEAT, *FOR_VOLUMES)
 SENT = (Phase.QUEUED, Phase.ASKED, Phase.REPEAT, Phase.READ, Phase.READING)
-OPEN = (Phase.WAITING, *SENT, Phase.FENCE, Phase.FENCING)
-OUT = (Phase.ASKED, Phase.READING, Phase.FENCING)
+OPEN = (Phase.WAITING, *SENT, Phase.FENCE, Phase.FENCING, *FOR_VOLUMES)
+OUT = (Phase.ASKED, Phase.READING, Phase.FENCING, Phase.WRITING)
 
 TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     (Phase.IDLE, "reserved"): Phase.WAITING,
     (Phase.WAITING, "known"): Phase.QUEUED,
+    (Phase.WAITING, "known_with_volumes"): Phase.VOLUMES,
+    (Phase.VOLUMES, "volumes_asked"): Phase.WRITING,
+    (Phase.WRITING, "done"): Phase.WRITTEN,
+    (Phase.WRITING, "unknown"): Phase.VOLUMES,
+    (Phase.WRITING, "busy"): Phase.VOLUMES,
+    (Phase.WRITING, "refused"): Phase.ABANDONED,
+    **{(phase, "volumes_bound"): Phase.QUEUED for phase in FOR_VOLUMES},
+    **{(phase, "volumes_failed"): Phase.ABANDONED for phase in (Phase.WAITING, *FOR_VOLUMES)},
     (Phase.QUEUED, "bind_asked"): Phase.ASKED,
     (Phase.REPEAT, "bind_asked"): Phase.ASKED,
     (Phase.ASKED, "done"): Phase.BOUND,

@@ -28,6 +28,8 @@ NEEDED: tuple[tuple[str, str, str, str], ...] = (
     *((verb, kind.group, kind.resource, "") for kind in OTHER_KINDS for verb in ("list", "watch")),
     ("get", "", "namespaces", ""),
     ("create", "", "pods", "binding"),
+    *((verb, "", "persistentvolumes", "") for verb in ("get", "patch")),
+    *((verb, "", "persistentvolumeclaims", "") for verb in ("get", "patch")),
     ("patch", "", "pods", "status"),
     *((verb, "events.k8s.io", "events", "") for verb in ("create", "patch")),
 )

@@ -42,6 +42,7 @@ from shared.ports.cluster import (
     PastBind,
     PodRead,
     PodRef,
+    VolumeRequest,
     Watched,
 )
 
@@ -208,6 +209,10 @@ class KubeCluster:
     async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
         """See the port."""
         return await self.writes.bind(requests)
+
+    async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
+        """See the port."""
+        return await self.writes.bind_volumes(requests)
 
     async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
         """See the port."""

@@ -28,8 +28,9 @@ from shared.adapters.kube_events import KubeEvents
 from shared.adapters.kube_lane import Lane
 from shared.adapters.kube_objects import Meta
 from shared.adapters.kube_unsure import Unsure
+from shared.adapters.kube_volumes import bind_volume
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, PodRead, PodRef
+from shared.ports.cluster import BindRequest, PodRead, PodRef, VolumeRequest
 
 BUSY_TRIES = 3
 BUSY_S = 0.2
@@ -194,6 +195,13 @@ class KubeWrites:
             self._nominated[preemptor.uid] = node
             path = f"{_path(preemptor)}/status"
             await self._send("PATCH", path, nomination(preemptor, node), STRATEGIC_MERGE)
+
+    async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
+        """Volumes get their claims, claims their nodes."""
+        return await _side_by_side(requests, self._bind_volume)
+
+    async def _bind_volume(self, request: VolumeRequest) -> Answer:
+        return await bind_volume(self._send, self._tell, request)
 
     def _shown(self, ref: PodRef, response: Response, what: str) -> PodRead:
         answer = change_answer(response)

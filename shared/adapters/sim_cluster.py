@@ -16,6 +16,7 @@ from shared.adapters.sim_cluster_agenda import Agenda
 from shared.adapters.sim_cluster_config import SimConfig
 from shared.adapters.sim_cluster_history import Happened, Kind
 from shared.adapters.sim_cluster_log import WatchLog
+from shared.adapters.sim_cluster_volumes import SimVolumes
 from shared.events.base import Event
 from shared.events.observed import (
     BudgetsSeen,
@@ -41,6 +42,7 @@ from shared.ports.cluster import (
     PastBind,
     PodRead,
     PodRef,
+    VolumeRequest,
     Watched,
 )
 
@@ -80,6 +82,7 @@ class SimCluster:
         self.budgets: dict[str, Budget] = {}
         self.gangs: dict[str, Gang] = {}
         self.objects = {one.uid: one for one in world.objects}
+        self._volumes = SimVolumes(self.objects, self.set_object, self._settle_later)
         self._batches: list[Arrival] = []
         self._random = random.Random(self.config.seed)
         self._created = 0
@@ -132,6 +135,10 @@ class SimCluster:
                 gone.append(argument)
             elif what == "late":
                 self._bind_all([argument], "late-bind")
+            elif what == "volumes":
+                self._volumes.write(argument)
+            elif what == "claim":
+                self._volumes.settle(argument, self._random, self.config.volume_failure)
             elif self.nodes:
                 names = sorted(node.name for node in self.nodes.values())
                 self.foreign_bind(argument, self._random.choice(names))
@@ -294,6 +301,13 @@ class SimCluster:
         await self._travel()
         return answers
 
+    async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
+        """See the port."""
+        await self._travel()
+        answers = [self._write_or_fail(request) for request in requests]
+        await self._travel()
+        return answers
+
     async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
         """GET pods."""
         await self._travel()
@@ -382,6 +396,20 @@ class SimCluster:
             read = self._bind_all([request], "bind")[0]
             return read if fate == "fine" else UNKNOWN
         return UNKNOWN
+
+    def _write_or_fail(self, request: VolumeRequest) -> Answer:
+        fate = self._fate() if self.config.fails() else "fine"
+        if fate in ("busy", "refused"):
+            return Answer[fate.upper()]
+        if fate == "late":
+            self._after(self._random.random() * self.config.late_ms, "volumes", request)
+        elif fate != "lost_request":
+            answer = self._volumes.write(request)
+            return answer if fate == "fine" else Answer.UNKNOWN
+        return Answer.UNKNOWN
+
+    def _settle_later(self, uid: str) -> None:
+        self._after(self.config.volume_ms, "claim", uid)
 
     def _fate(self) -> str:
         """What the seed has in store for one request."""

@@ -12,7 +12,16 @@ import msgspec
 from shared.adapters import sim_cluster_wire as wire
 from shared.adapters.sim_cluster_server import UNIX, split_address
 from shared.model.answers import Answer
-from shared.ports.cluster import ALL_KINDS, BindRequest, Gone, PastBind, PodRead, PodRef, Watched
+from shared.ports.cluster import (
+    ALL_KINDS,
+    BindRequest,
+    Gone,
+    PastBind,
+    PodRead,
+    PodRef,
+    VolumeRequest,
+    Watched,
+)
 
 CONNECT_TIMEOUT_S = 5.0
 
@@ -81,6 +90,10 @@ class SimClusterClient:
         """Never raises for a lost connection."""
         return await self._reads("bind", requests, len(requests), Answer.BUSY)
 
+    async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
+        """Never raises for a lost connection."""
+        return await self._answers("bind_volumes", requests, len(requests))
+
     async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
         """Never raises for a lost connection."""
         return await self._reads("read", pods, len(pods), Answer.UNKNOWN)
@@ -91,16 +104,19 @@ class SimClusterClient:
 
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """Never raises for a lost connection."""
-        try:
-            codes = wire.codes_decoder.decode(await self._call("evict", [pods, by]))
-        except NotSent:
-            return [Answer.BUSY] * len(pods)
-        except (ConnectionError, TimeoutError):
-            return [Answer.UNKNOWN] * len(pods)
-        return [Answer(code) for code in codes]
+        return await self._answers("evict", [pods, by], len(pods))
 
     def tell_of(self, binds: Sequence[PastBind]) -> None:
         """There are no events there."""
+
+    async def _answers(self, method: str, arguments: object, count: int) -> list[Answer]:
+        try:
+            codes = wire.codes_decoder.decode(await self._call(method, arguments))
+        except NotSent:
+            return [Answer.BUSY] * count
+        except (ConnectionError, TimeoutError):
+            return [Answer.UNKNOWN] * count
+        return [Answer(code) for code in codes]
 
     async def _reads(
         self, method: str, arguments: object, count: int, unsent: Answer

@@ -4,14 +4,18 @@ from typing import Any
 
 import msgspec
 
-RATES = ("lost_response", "lost_request", "late", "refused", "busy", "foreign", "watch_break")
+RATES = (
+    *("lost_response", "lost_request", "late", "refused", "busy", "foreign", "watch_break"),
+    "volume_failure",
+)
 
 
 class SimConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`speed` scales the world's arrivals and lifetimes (2 = twice as fast; 0 = every arrival at
     once, lifetimes unscaled). Rates are probabilities per request (`foreign` per created pod,
     `watch_break` per delivery): `lost_response` commits but answers UNKNOWN, `lost_request` does
-    not commit and answers UNKNOWN, `late` answers UNKNOWN and commits up to `late_ms` later.
+    not commit and answers UNKNOWN, `late` answers UNKNOWN and commits up to `late_ms` later. A
+    claim is bound `volume_ms` after its volume or node was chosen; `volume_failure` = none is made.
     """
 
     seed: int = 0
@@ -31,6 +35,8 @@ class SimConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     busy: float = 0.0
     foreign: float = 0.0
     watch_break: float = 0.0
+    volume_ms: int = 200
+    volume_failure: float = 0.0
 
     def fails(self) -> bool:
         """Whether any request may fail on purpose."""

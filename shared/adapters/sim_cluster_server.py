@@ -36,6 +36,7 @@ class SimClusterServer:
             "identity": self._identity,
             "list_all": self._list_all,
             "bind": self._bind,
+            "bind_volumes": self._bind_volumes,
             "read": self._read,
             "touch": self._touch,
             "evict": self._evict,
@@ -111,6 +112,9 @@ class SimClusterServer:
 
     async def _bind(self, arguments: msgspec.Raw) -> msgspec.Raw:
         return wire.raw(await self._cluster.bind(wire.binds_decoder.decode(arguments)))
+
+    async def _bind_volumes(self, arguments: msgspec.Raw) -> msgspec.Raw:
+        return wire.raw(await self._cluster.bind_volumes(wire.volumes_decoder.decode(arguments)))
 
     async def _read(self, arguments: msgspec.Raw) -> msgspec.Raw:
         return wire.raw(await self._cluster.read(wire.pods_decoder.decode(arguments)))

@@ -8,7 +8,7 @@ import asyncio
 import msgspec
 
 from shared.events.observed import Observation
-from shared.ports.cluster import BindRequest, PodRead, PodRef, Watched
+from shared.ports.cluster import BindRequest, PodRead, PodRef, VolumeRequest, Watched
 
 FRAME_BYTES_MAX = 1 << 30
 BUFFER_BYTES = 4 << 20
@@ -56,6 +56,7 @@ call_decoder = msgspec.msgpack.Decoder(Call)
 reply_decoder = msgspec.msgpack.Decoder(Reply)
 watched_decoder = msgspec.msgpack.Decoder(WatchedWire)
 binds_decoder = msgspec.msgpack.Decoder(list[BindRequest])
+volumes_decoder = msgspec.msgpack.Decoder(list[VolumeRequest])
 reads_decoder = msgspec.msgpack.Decoder(list[PodRead])
 pods_decoder = msgspec.msgpack.Decoder(list[PodRef])
 evictions_decoder = msgspec.msgpack.Decoder(Evictions)

@@ -26,6 +26,13 @@ class FencesAsked(Event, frozen=True, gc=False):
     ids: bytes
 
 
+class VolumesAsked(Event, frozen=True, gc=False):
+    """Effect: write the volumes that were chosen for the claims of these pods."""
+
+    effect: int
+    ids: bytes
+
+
 class EvictionsAsked(Event, frozen=True, gc=False):
     """Effect: delete these pods (uid precondition)."""
 
@@ -88,6 +95,7 @@ BindingEvent = (
     BindsAsked
     | ReadsAsked
     | FencesAsked
+    | VolumesAsked
     | EvictionsAsked
     | Bound
     | BindFailed

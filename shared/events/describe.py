@@ -195,6 +195,12 @@ WORLD: dict[type[Event], Line] = {
     observed.WatchAdvanced: lambda e, v: f"watched up to revision {e.revision}",
     observed.InputRejected: lambda e, v: f"rejected {e.what}: {e.field} {e.rule}",
     observed.BindAnswers: _bind_answers,
+    observed.VolumeAnswers: lambda e, v: (
+        f"API: {Answer(e.codes[v.row(column_of(e, 'ids'))]).name} for the volumes of "
+        f"{v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+        if len(e.codes) == size(e.ids)
+        else "API: answers for volumes"
+    ),
     observed.EvictAnswers: lambda e, v: f"API: {_eviction(e, v)}",
     Configured: lambda e, v: "configuration in force from here on",
 }
@@ -230,6 +236,10 @@ QUEUE: dict[type[Event], Line] = {
 
 SHARD: dict[type[Event], Line] = {
     placement.Reserved: _reserved,
+    placement.VolumesBound: _placed("all claims are bound of"),
+    placement.VolumesFailed: lambda e, v: (
+        f"{v.names.pod(e.pod)} not for {v.names.node(e.node)}: {e.reason}"
+    ),
     placement.Refused: _refused,
     placement.Improved: lambda e, v: f"shard {e.shard} improved for {size(e.sigs)} signatures",
     placement.ShardDigest: lambda e, v: (
@@ -304,6 +314,9 @@ BINDS: dict[type[Event], Line] = {
     binding.ReadsAsked: lambda e, v: f"read {v.pods(column_of(e, 'ids'))} (effect {e.effect})",
     binding.FencesAsked: lambda e, v: (
         f"raise the revision of {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+    ),
+    binding.VolumesAsked: lambda e, v: (
+        f"bind the volumes of {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
     ),
     binding.EvictionsAsked: lambda e, v: (
         f"evict {v.pods(column_of(e, 'ids'))} (ask {e.ask}, effect {e.effect})"

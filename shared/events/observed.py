@@ -145,6 +145,14 @@ class BindAnswers(Event, frozen=True, gc=False):
     nodes: bytes = b""
 
 
+class VolumeAnswers(Event, frozen=True, gc=False):
+    """Answers to the writes of volumes, one for all of a pod."""
+
+    effect: int
+    ids: bytes
+    codes: bytes
+
+
 class EvictAnswers(Event, frozen=True, gc=False):
     """Answers to evictions (deletes with uid precondition), by pod id."""
 
@@ -172,5 +180,6 @@ Observation = (
     | WatchAdvanced
     | InputRejected
     | BindAnswers
+    | VolumeAnswers
     | EvictAnswers
 )

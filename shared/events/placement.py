@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from shared.events.base import Event
+from shared.model.volumes import Choice
 
 
 class Reserved(Event, frozen=True, gc=False):
@@ -12,7 +13,7 @@ class Reserved(Event, frozen=True, gc=False):
     all parallel to `ids` and in decision order. `feasible` counts nodes before the first pick,
     `runner_up` is the best total among the other nodes then (-1 none), `world` the position of
     the world journal the shard had applied. `examined`: where searches end early, by how many
-    nodes the next one begins later.
+    nodes the next one begins later. `volumes` (of one pod alone) are to be bound before it.
     """
 
     shard: int
@@ -26,9 +27,31 @@ class Reserved(Event, frozen=True, gc=False):
     devices: bytes = b""
     runner_up: int = -1
     examined: int = 0
+    volumes: tuple[Choice, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "binding")
+
+
+class VolumesBound(Event, frozen=True, gc=False):
+    """All claims of these reserved pods are bound: now they can be."""
+
+    ids: bytes
+    nodes: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
+
+
+class VolumesFailed(Event, frozen=True, gc=False):
+    """The claims of a reserved pod were not bound, and why: it is to be given up."""
+
+    pod: int
+    node: int
+    reason: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
 
 
 class Refused(Event, frozen=True, gc=False):
@@ -221,6 +244,8 @@ class Released(Event, frozen=True, gc=False):
 
 PlacementEvent = (
     Reserved
+    | VolumesBound
+    | VolumesFailed
     | Refused
     | Improved
     | ShardDigest

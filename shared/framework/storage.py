@@ -4,7 +4,9 @@ Which volume stands behind a claim is asked anew each time: claims get bound whi
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from shared.framework.migration import (
     DRIVERS,
@@ -13,6 +15,7 @@ from shared.framework.migration import (
     volume_handle,
 )
 from shared.model.cluster_objects import (
+    ClaimRef,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
@@ -22,7 +25,10 @@ from shared.model.cluster_objects import (
     StorageObject,
     VolumeAttachment,
 )
-from shared.model.volumes import ClaimUse, PodVolume
+from shared.model.volumes import Choice, ClaimUse, PodVolume
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 Name = tuple[str, str]
 """Namespace and name."""
@@ -48,8 +54,49 @@ class Storage:
         self.capacities: dict[str, dict[Name, CSIStorageCapacity]] = {}  # by class
         self.attachments: dict[str, dict[str, VolumeAttachment]] = {}  # by node
         self._by_class: dict[str, dict[str, PersistentVolume]] = {}
+        # What reservations hold, until facts say it: volumes for claims, nodes for claims.
+        self._kept: dict[str, list[ClaimRef]] = {}
+        self._chosen: dict[Name, list[str]] = {}
         for one in objects:
             self.put(one)
+
+    def assume(self, choice: Choice, node: str) -> None:
+        """A reservation on a node holds a volume for a claim, or the claim for the node."""
+        if choice.volume:
+            ref = ClaimRef(choice.namespace, choice.claim, choice.claim_uid)
+            self._kept.setdefault(choice.volume, []).append(ref)
+        else:
+            self._chosen.setdefault((choice.namespace, choice.claim), []).append(node)
+        self._show(choice)
+
+    def give_back(self, choice: Choice, node: str) -> None:
+        """The reservation is no more, or facts show what it stood for."""
+        if choice.volume:
+            ref = ClaimRef(choice.namespace, choice.claim, choice.claim_uid)
+            _drop(self._kept, choice.volume, ref)
+        else:
+            _drop(self._chosen, (choice.namespace, choice.claim), node)
+        self._show(choice)
+
+    def _show(self, choice: Choice) -> None:
+        """Look at what a choice is about with other eyes."""
+        self.version += 1
+        claim = PersistentVolumeClaim.__name__, choice.namespace, choice.claim
+        for key in ((PersistentVolume.__name__, "", choice.volume), claim):
+            fact = self._held.get(key)
+            if fact is not None:
+                for table, name in self._places(fact):
+                    table[name] = self._as_held(fact)
+
+    def _as_held(self, fact: StorageObject) -> StorageObject:
+        """An object as reservations leave it to others."""
+        match fact:
+            case PersistentVolume(claim=None) if fact.name in self._kept:
+                return replace(fact, claim=self._kept[fact.name][0])
+            case PersistentVolumeClaim(volume="", selected_node=""):
+                nodes = self._chosen.get((fact.namespace, fact.name))
+                return replace(fact, selected_node=nodes[0]) if nodes else fact
+        return fact
 
     def objects(self) -> list[StorageObject]:
         """All of them, in the order of their kinds and names."""
@@ -65,7 +112,7 @@ class Storage:
             del self._names[before.uid]
         self._held[key], self._names[one.uid] = one, key
         for table, name in self._places(one):
-            table[name] = one
+            table[name] = self._as_held(one)
 
     def remove(self, uid: str) -> None:
         """An object is gone; one that nobody knows any more is none."""
@@ -139,6 +186,12 @@ class Storage:
             if one.attacher and volume is not None and volume.driver:
                 found.add((one.attacher, volume.handle))
         return found
+
+
+def _drop(table: dict[K, list[V]], key: K, value: V) -> None:
+    table[key].remove(value)
+    if not table[key]:
+        del table[key]
 
 
 def _known(driver: str, handle: str) -> Attached | None:

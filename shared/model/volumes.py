@@ -30,5 +30,18 @@ class Disk(Struct, frozen=True, omit_defaults=True, gc=False, tag="disk"):
 
 PodVolume = ClaimUse | Disk
 
+
+class Choice(Struct, frozen=True, omit_defaults=True, array_like=True, gc=False):
+    """What was chosen for a claim together with its pod's node: a `volume` that is there, or
+    (empty) that one is made for the node. Uids, so that nothing is written to another of the name.
+    """
+
+    namespace: str
+    claim: str
+    claim_uid: str
+    volume: str = ""
+    volume_uid: str = ""
+
+
 AWS, AZURE, CINDER = "awsElasticBlockStore", "azureDisk", "cinder"
 GCE, ISCSI, RBD = "gcePersistentDisk", "iscsi", "rbd"

@@ -18,7 +18,7 @@ from shared.model.cluster_objects import (
 )
 from shared.model.objects import PodSpec, Requirement, SelectorTerm
 from shared.model.selectors import holds
-from shared.model.volumes import ClaimUse
+from shared.model.volumes import Choice, ClaimUse
 from shared.plugins.node_affinity import term_matches
 
 NAME = "VolumeBinding"
@@ -38,6 +38,7 @@ class VolumeBinding:
         self._table = table
         self._bound, self._waiting, self.rejects = claims_of(table.storage, spec)
         self._refused: list[tuple[str, Mask]] = []
+        self._given: list[tuple[PersistentVolumeClaim, PersistentVolume, Mask]] = []
         if not self.rejects and (self._bound or self._waiting):
             self._refused = [*self._reachable(), *self._bindable()]
             order = (NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, NOT_THERE)
@@ -51,6 +52,11 @@ class VolumeBinding:
     def refusals(self) -> Iterator[tuple[str, Mask, bool]]:
         """Why nodes are refused, as many as there are: (message, nodes, resolvable)."""
         return ((message, mask, False) for message, mask in self._refused)
+
+    def choices(self, row: int) -> tuple[Choice, ...]:
+        """What the waiting claims get if the pod goes to a node that takes it."""
+        given = {claim.uid: one for claim, one, here in self._given if here[row]}
+        return tuple(_choice(claim, given.get(claim.uid)) for claim in self._waiting)
 
     # ------------------------------------------------------------------------ bound claims
 
@@ -128,6 +134,7 @@ class VolumeBinding:
                 continue
             undecided &= ~here
             found |= here
+            self._given.append((claim, volume, here))
             taken[volume.name] = taken.get(volume.name, False) | here
             if not undecided.any():
                 break
@@ -201,6 +208,16 @@ def _wrong_with(claim: PersistentVolumeClaim | None, use: ClaimUse, namespace: s
         pod = f"pod {namespace}/{use.pod}"
         return f"PVC {namespace}/{claim.name} was not created for {pod} (pod is not owner)"
     return None
+
+
+def _choice(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> Choice:
+    who = claim.namespace, claim.name, claim.uid
+    return Choice(*who) if volume is None else Choice(*who, volume.name, volume.uid)
+
+
+def reached_from(table: NodeTable, volume: PersistentVolume, row: int) -> bool:
+    """Whether a node can use a volume."""
+    return bool(_matches(table, volume.node_affinity)[row])
 
 
 def _may_be(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

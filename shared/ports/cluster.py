@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from shared.events.base import Event
 from shared.model.answers import Answer
+from shared.model.volumes import Choice
 
 KINDS: tuple[str, ...] = ("nodes", "budgets", "gangs", "pods")
 OBJECTS = "objects"
@@ -39,6 +40,15 @@ class PodRef(Struct, frozen=True, gc=False):
     namespace: str = ""
     name: str = ""
     revision: int = 0
+
+
+class VolumeRequest(Struct, frozen=True, gc=False):
+    """What is to be written for a claim before its pod is bound to `node`: the volume is for it, or
+    (where none was chosen) one is to be made for this node.
+    """
+
+    choice: Choice
+    node: str
 
 
 class PastBind(Struct, frozen=True, gc=False):
@@ -92,6 +102,12 @@ class Cluster(Protocol):
 
     async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
         """POST bindings; the answers' revision is the pod's new one where DONE."""
+        ...
+
+    async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
+        """DONE once the volume names the claim, or the claim the node, whoever wrote it; REFUSED
+        where it names another; GONE, BUSY, UNKNOWN.
+        """
         ...
 
     async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:

@@ -24,7 +24,8 @@ from shared.adapters.kube_kinds import OTHER_KINDS, Kind
 from shared.events.base import Event
 from shared.events.observed import BudgetsSeen, GangsSeen, NodesSeen, ObjectsSeen, PodsSeen
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, PodRef, Watched
+from shared.model.volumes import Choice
+from shared.ports.cluster import BindRequest, PodRef, VolumeRequest, Watched
 from shared.testing.kube_credentials import MUSTER, User
 from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
@@ -38,6 +39,12 @@ ROLES = "/apis/rbac.authorization.k8s.io/v1"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
 SEEN_S, UNSEEN_S, TRIES = PATIENCE_S, 1.5, 20
+STORAGE = [
+    kind
+    for name in ("PersistentVolume", "PersistentVolumeClaim")
+    for kind in OTHER_KINDS
+    if kind.name == name
+]
 Rule = dict[str, list[str]]
 numbers = count(1)
 
@@ -200,6 +207,24 @@ async def evict(world: World, _limit_s: float) -> bool:
     return (await world.cluster.evict([ref]))[0] is Answer.DONE
 
 
+def of_volume(world: World) -> Choice:
+    """A volume that is free, and a claim."""
+    made = [create(world.servers.api, kind, f"other-{next(numbers)}") for kind in STORAGE]
+    (volume, claim) = ((one["name"], one["uid"]) for one in made)
+    return Choice("default", *claim, *volume)
+
+
+async def give_claim(world: World, _limit_s: float) -> bool:
+    request = VolumeRequest(of_volume(world), "node-a")
+    return await world.cluster.bind_volumes([request]) == [Answer.DONE]
+
+
+async def give_node(world: World, _limit_s: float) -> bool:
+    whole = of_volume(world)
+    choice = Choice(whole.namespace, whole.claim, whole.claim_uid)
+    return await world.cluster.bind_volumes([VolumeRequest(choice, "node-a")]) == [Answer.DONE]
+
+
 async def tell(world: World, limit_s: float) -> bool:
     return await _told(world, 1, limit_s)
 
@@ -236,6 +261,8 @@ SCENARIOS: dict[str, Scenario] = {
     "delete pods": evict,
     "create pods/binding": bind,
     "patch pods/status": touch,
+    **{f"{verb} persistentvolumes": give_claim for verb in ("get", "patch")},
+    **{f"{verb} persistentvolumeclaims": give_node for verb in ("get", "patch")},
     "create events.events.k8s.io": tell,
     "patch events.events.k8s.io": tell_again,
 }

@@ -13,9 +13,9 @@ from services.binding.core import patches
 from services.binding.core.rows import later, move, settle_rows, trim
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
 from services.binding.core.table import FACT, MAYBE, NAMED, NEEDED
-from services.binding.transitions import Phase
+from services.binding.transitions import FOR_VOLUMES, Phase
 from shared.events.base import Event
-from shared.events.binding import BindsAsked, FencesAsked, ReadsAsked
+from shared.events.binding import BindsAsked, FencesAsked, ReadsAsked, VolumesAsked
 from shared.events.observed import BindAnswers
 from shared.model.answers import Answer
 from shared.model.columns import I64, pack, unpack
@@ -70,6 +70,7 @@ def _reserve_one(state: BindingState, pod: int, target: int) -> None:
         table.flags.item(row) == NAMED | NEEDED
         and not table.phases.item(row)
         and state.node_mark(target) == NODE_LIVE
+        and pod not in state.volumes
     ):
         table.phases[row] = QUEUED
         table.nodes[row] = target
@@ -93,8 +94,13 @@ def known(state: BindingState, row: int) -> None:
     if mark == NODE_GONE:
         move(state, row, "node_gone_unsent")
     elif mark == NODE_LIVE and table.flags.item(row) & NAMED:
-        move(state, row, "known")
-        state.todo.append(table.ids.item(row))
+        pod = table.ids.item(row)
+        if pod in state.volumes:
+            move(state, row, "known_with_volumes")
+            state.due[pod] = state.now_ms
+        else:
+            move(state, row, "known")
+            state.todo.append(pod)
 
 
 def recheck(state: BindingState, pods: list[int]) -> None:
@@ -146,11 +152,12 @@ def _binds_asked(state: BindingState, pods: I64) -> BindsAsked:
 
 
 def ask_due(state: BindingState) -> Iterator[Event]:
-    """Repeats, reads and fences whose time has come, by pod id."""
+    """Repeats, reads, fences and writes of volumes whose time has come, by pod id."""
     if not state.due:
         return
     now_ms, table = state.now_ms, state.table
-    groups: dict[Phase, list[int]] = {Phase.REPEAT: [], Phase.READ: [], Phase.FENCE: []}
+    slow = (Phase.REPEAT, Phase.READ, Phase.FENCE, Phase.VOLUMES)
+    groups: dict[Phase, list[int]] = {phase: [] for phase in slow}
     for pod in sorted(pod for pod, due_ms in state.due.items() if due_ms <= now_ms):
         groups[Phase(table.phases.item(table.row(pod)))].append(pod)
     for phase, pods in groups.items():
@@ -162,13 +169,15 @@ def ask_due(state: BindingState) -> Iterator[Event]:
                 yield BindsAsked(effect, ids, pack(table.nodes[rows]), pack(table.revisions[rows]))
             elif phase is Phase.READ:
                 yield ReadsAsked(effect, ids)
+            elif phase is Phase.VOLUMES:
+                yield VolumesAsked(effect, ids)
             else:
                 yield FencesAsked(effect, ids)
 
 
 def binds_asked(state: BindingState, event: BindsAsked) -> None:
     """The binds of one effect are out."""
-    _open_effect(state, event.effect, event)
+    open_effect(state, event.effect, event)
     table = state.table
     if len(event.ids) == ONE and FEW:
         row = table.row(int.from_bytes(event.ids, "little"))
@@ -195,7 +204,7 @@ def binds_asked(state: BindingState, event: BindsAsked) -> None:
 
 def reads_asked(state: BindingState, event: ReadsAsked) -> None:
     """The reads of one effect are out."""
-    _open_effect(state, event.effect, event)
+    open_effect(state, event.effect, event)
     for pod in unpack(event.ids).tolist():
         row = state.table.row(pod)
         move(state, row, "read_asked")
@@ -204,7 +213,7 @@ def reads_asked(state: BindingState, event: ReadsAsked) -> None:
 
 def fences_asked(state: BindingState, event: FencesAsked) -> None:
     """The fences of one effect are out; for idle pods it only carries their messages."""
-    _open_effect(state, event.effect, event)
+    open_effect(state, event.effect, event)
     for pod in unpack(event.ids).tolist():
         row = state.table.row(pod)
         if row >= 0 and state.table.phases.item(row) == Phase.FENCE:
@@ -216,7 +225,8 @@ def fences_asked(state: BindingState, event: FencesAsked) -> None:
             patches.asked(state, event.effect, pod)
 
 
-def _open_effect(state: BindingState, effect: int, event: Event) -> None:
+def open_effect(state: BindingState, effect: int, event: Event) -> None:
+    """An effect that is used for the first time; its pods wait for answers."""
     assert effect >= state.next_effect, f"effect {effect} was used before"
     state.next_effect = effect + 1
     state.effects[effect] = event
@@ -316,5 +326,5 @@ def raise_revision(state: BindingState, row: int, revision: int) -> None:
         return
     phase = table.phases.item(row)
     unsent = phase == Phase.QUEUED and not table.flags.item(row) & MAYBE
-    if phase in (Phase.IDLE, Phase.WAITING) or unsent:
+    if phase in (Phase.IDLE, Phase.WAITING, *FOR_VOLUMES) or unsent:
         table.revisions[row] = revision

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from services.binding.core import binds, evictions, facts, patches, recent, saved
+from services.binding.core import binds, evictions, facts, patches, recent, saved, volumes
 from services.binding.core.config import parse_config
 from services.binding.core.state import BindingState
 from services.binding.core.table import MAYBE
@@ -14,7 +14,7 @@ from shared.events import binding as own
 from shared.events import ingest, observed
 from shared.events.base import Configured, Event
 from shared.events.permit import GangCommitted
-from shared.events.placement import Reserved
+from shared.events.placement import Reserved, VolumesBound, VolumesFailed
 from shared.events.preemption import EvictAsked, EvictRecalled
 from shared.events.queueing import Confirmed, Parked
 from shared.model.columns import pack
@@ -41,15 +41,19 @@ class BindingCore:
             ingest.NodesGone: facts.nodes_gone,
             Reserved: _reserved,
             GangCommitted: _reserved,
+            VolumesBound: volumes.bound,
+            VolumesFailed: volumes.failed,
             EvictAsked: evictions.evict_asked,
             EvictRecalled: evictions.evict_recalled,
             Parked: patches.waits,
             Confirmed: patches.waits,
             observed.BindAnswers: binds.bind_answers,
             observed.EvictAnswers: evictions.evict_answers,
+            observed.VolumeAnswers: volumes.answers,
             own.BindsAsked: binds.binds_asked,
             own.ReadsAsked: binds.reads_asked,
             own.FencesAsked: binds.fences_asked,
+            own.VolumesAsked: volumes.asked,
             own.EvictionsAsked: evictions.evictions_asked,
             own.Bound: _bound,
             own.BindFailed: _bind_failed,
@@ -122,6 +126,8 @@ def _configured(state: BindingState, event: Configured) -> None:
 
 
 def _reserved(state: BindingState, event: Reserved | GangCommitted) -> None:
+    if isinstance(event, Reserved) and event.volumes:
+        volumes.chosen(state, event)
     binds.reserved(state, event.ids, event.nodes)
 
 

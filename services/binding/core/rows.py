@@ -9,12 +9,13 @@ import numpy as np
 from services.binding.core.config import Config
 from services.binding.core.state import BindingState
 from services.binding.core.table import FACT, MAYBE
+from services.binding.transitions import FOR_VOLUMES, TRANSITIONS, Phase
 from services.binding.transitions import OUT as PHASES_OUT
-from services.binding.transitions import TRANSITIONS, Phase
 from shared.model.columns import I64
 
 IDLE, WAITING, QUEUED = int(Phase.IDLE), int(Phase.WAITING), int(Phase.QUEUED)
 BOUND, FOREIGN = int(Phase.BOUND), int(Phase.FOREIGN)
+BEFORE_BIND = (Phase.WAITING, *FOR_VOLUMES)
 OUT = frozenset(int(phase) for phase in PHASES_OUT)
 """Plain numbers, because every bind goes through here."""
 
@@ -43,6 +44,8 @@ def move(state: BindingState, row: int, event: str) -> Phase:
         del state.waiting[pod]
     elif before == IDLE:
         state.open += 1
+    if state.volumes and after not in BEFORE_BIND:
+        state.volumes.pop(pod, None)
     if after >= BOUND:
         _report(state, row, pod, after)
         after = Phase.IDLE

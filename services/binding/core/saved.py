@@ -13,9 +13,10 @@ import numpy as np
 from services.binding.core.config import Config
 from services.binding.core.state import NODE_LIVE, BindingState, Column, Eviction
 from services.binding.core.table import FACT, NAMED, NEEDED, BindTable
-from services.binding.transitions import Evicting, Phase
+from services.binding.transitions import FOR_VOLUMES, OUT, Evicting, Phase
 from shared.events.binding import BindingEvent
 from shared.model.columns import I64, join, pack, split, unpack
+from shared.model.volumes import Choice
 
 COLUMNS = ("revisions", "effects", "nodes", "tries", "phases", "flags")
 
@@ -60,6 +61,7 @@ class Saved(msgspec.Struct, kw_only=True):
     lost_names: list[tuple[int, str]] = []
     written: list[tuple[str, bytes, bytes]] = []
     recent: list[tuple[int, bytes, bytes]] = []
+    volumes: list[tuple[int, tuple[Choice, ...]]] = []
 
 
 def dump(state: BindingState) -> Any:
@@ -100,6 +102,7 @@ def dump(state: BindingState) -> Any:
         lost_names=sorted(state.lost_names.items()),
         written=_written(state),
         recent=list(state.recent),
+        volumes=sorted(state.volumes.items(), key=lambda one: one[0]),
     )
     return msgspec.to_builtins(saved, builtin_types=(bytes,))
 
@@ -134,7 +137,7 @@ def _effects(state: BindingState) -> list[tuple[int, int, BindingEvent]]:
 def _columns(table: BindTable, rows: I64) -> dict[str, bytes]:
     """The columns, with 0 where a value no longer means anything."""
     phases, flags = table.phases[rows], table.flags[rows]
-    is_out = np.isin(phases, (Phase.ASKED, Phase.READING, Phase.FENCING))
+    is_out = np.isin(phases, OUT)
     means = {
         "effects": is_out,
         "nodes": (phases != Phase.IDLE) | ((flags & FACT) != 0),
@@ -205,6 +208,7 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.messages = dict(saved.messages)
     state.refreshes, state.refresh_ms = dict(saved.refreshes), saved.refresh_ms
     state.lost_names = dict(saved.lost_names)
+    state.volumes = dict(saved.volumes)
     state.recent.extend(saved.recent)
     state.recent_bytes = sum(len(ids) for _at_ms, ids, _nodes in saved.recent)
     for message, pods, times in saved.written:
@@ -247,15 +251,17 @@ def check(state: BindingState) -> None:
     assert opened == state.open, f"{opened} open binds, counted {state.open}"
     waiting = pods[phases == Phase.WAITING].tolist()
     assert waiting == sorted(state.waiting), "waiting binds"
+    before = pods[np.isin(phases, FOR_VOLUMES)].tolist()
+    assert set(before) <= set(state.volumes) <= {*before, *waiting}, "volumes of binds"
     queued = _queued(state, [_array(entry) for entry in state.todo])
     expected = pods[phases == Phase.QUEUED].tolist()
     assert sorted(queued.tolist()) == expected, "queued binds"
-    slow = (phases == Phase.REPEAT) | (phases == Phase.READ) | (phases == Phase.FENCE)
+    slow = np.isin(phases, (Phase.REPEAT, Phase.READ, Phase.FENCE, Phase.VOLUMES))
     assert pods[slow].tolist() == sorted(state.due), "binds that are due"
     given_up = np.isin(phases, (Phase.FENCE, Phase.FENCING))
     assert set(state.lost_names) <= set(pods[given_up].tolist()), "names of nodes lost for nobody"
     left = dict.fromkeys(state.effects, 0)
-    out = np.isin(phases, (Phase.ASKED, Phase.READING, Phase.FENCING))
+    out = np.isin(phases, OUT)
     for effect in table.effects[rows][out].tolist():
         left[effect] += 1
     for eviction in state.evictions.values():

@@ -12,6 +12,7 @@ from services.binding.transitions import Evicting
 from shared.events.base import Event
 from shared.machine.core import MachineState
 from shared.model.columns import I64
+from shared.model.volumes import Choice
 
 NODE_UNSEEN, NODE_LIVE, NODE_GONE = 0, 1, 2
 
@@ -62,6 +63,7 @@ class BindingState(MachineState):
         self.lost_names: dict[int, str] = {}  # pod -> its node's name, once that node is gone
         self.open = 0
         self.waiting: dict[int, bool] = {}
+        self.volumes: dict[int, tuple[Choice, ...]] = {}  # to be bound before their pods
         self.todo: deque[int | I64] = deque()
         self.due: dict[int, int] = {}
         self.next_effect = 1

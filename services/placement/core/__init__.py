@@ -13,6 +13,7 @@ from services.placement.core import (
     improve,
     persist,
     sampling,
+    volumes,
 )
 from services.placement.core import nominations as noms
 from services.placement.core.book import mark_better
@@ -57,9 +58,12 @@ from shared.events.placement import (
     Released,
     Reserved,
     ShardDigest,
+    VolumesBound,
+    VolumesFailed,
 )
 from shared.events.preemption import DryRunAsked, NominateAsked, NominationCleared
 from shared.events.queueing import Dispatched, ReasonsAsked
+from shared.model.columns import unpack
 from shared.model.ids import placement
 
 __all__ = ["Config", "PlacementCore", "PlacementState", "parse_config"]
@@ -102,6 +106,14 @@ def _cleared(state: PlacementState, event: NominationCleared) -> None:
         state.todo.void_nomination(event.ask)
 
 
+def _volumes_bound(state: PlacementState, event: VolumesBound) -> None:
+    volumes.let_go(state, unpack(event.ids).tolist())
+
+
+def _volumes_failed(state: PlacementState, event: VolumesFailed) -> None:
+    volumes.let_go(state, [event.pod])
+
+
 HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     Configured: _configured,
     SignatureDefined: facts.signature_defined,
@@ -130,6 +142,8 @@ HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     Bound: dispatches.bound,
     BindFailed: facts.bind_failed,
     Reserved: dispatches.reserved,
+    VolumesBound: _volumes_bound,
+    VolumesFailed: _volumes_failed,
     Refused: dispatches.refused,
     Released: dispatches.released,
     Improved: improve.looked,

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from services.placement.core import digest, gangs, improve, nominations, preempt, sampling
+from services.placement.core import (
+    digest,
+    gangs,
+    improve,
+    nominations,
+    preempt,
+    sampling,
+    volumes,
+)
 from services.placement.core.book import compiled
 from services.placement.core.identity import as_told
 from services.placement.core.picking import Chosen, place, place_there
@@ -50,6 +58,8 @@ def decide(state: PlacementState) -> Iterator[Event]:
     """The step's events; each is applied before the next is asked for."""
     if state.failed:
         yield Released(pack(sorted(state.failed)))
+    if state.volume_waits:
+        yield from volumes.news(state)
     if state.nominations:
         yield from nominations.news(state)
     todo = state.todo
@@ -80,7 +90,11 @@ def due_ms(state: PlacementState) -> int | None:
     """Now while anything is unanswered, else when the digest is due."""
     if state.todo or state.looks:
         return state.now_ms
-    return digest.due_ms(state)
+    due_ms = digest.due_ms(state)
+    if state.volume_waits:
+        over_ms = volumes.due_ms(state)
+        due_ms = over_ms if due_ms is None else min(due_ms, over_ms)
+    return due_ms
 
 
 def _ask_units(state: PlacementState, event: Answer) -> int:
@@ -123,6 +137,8 @@ def place_head(state: PlacementState, work: Work, most: int) -> Reserved | Refus
     if state.tree is not None:
         return _sampled(state, work, ids[:1], held)
     count = min(len(ids), most) if state.config.batch else 1
+    if volumes.chooses(state, work.sig):
+        count = 1  # what one gets, the next one finds taken
     if count == 1 and state.config.batch:
         pick = state.kernel.place_one(state.table, compiled(state, work.sig), held)
         return (
@@ -182,6 +198,7 @@ def reserve(state: PlacementState, work: Work, ids: I64, picks: Chosen) -> Reser
         feasible=picks.feasible,
         world=state.world,
         runner_up=picks.runner_up,
+        volumes=volumes.chosen(state, work.sig, int(picks.rows[0])),
     )
 
 
@@ -202,6 +219,7 @@ def reserve_one(
         world=state.world,
         runner_up=pick.runner_up,
         examined=examined,
+        volumes=volumes.chosen(state, work.sig, pick.row),
     )
 
 

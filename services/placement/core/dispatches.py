@@ -7,7 +7,7 @@ that frees it travels in another journal. Such a pod is deferred until that outc
 
 import numpy as np
 
-from services.placement.core import nominations, sampling
+from services.placement.core import nominations, sampling, volumes
 from services.placement.core.book import put, put_one, take
 from services.placement.core.identity import by_own_sig
 from services.placement.core.ledger import FEW, I8, IS_CHARGED
@@ -107,6 +107,8 @@ def reserved(state: PlacementState, event: Reserved) -> None:
         devices = few(event.devices) if event.devices else (0,) * count
         for pod, node, mask in zip(few(event.ids), few(event.nodes), devices, strict=True):
             _reserved_one(state, event.sig, pod, node, mask)
+        if event.volumes:
+            volumes.reserved(state, event)
         return
     ids, nodes = unpack(event.ids), unpack(event.nodes)
     rows = state.ledger.rows(ids)
@@ -220,4 +222,5 @@ def released(state: PlacementState, event: Released) -> None:
     rows = state.ledger.rows(ids)
     state.ledger.advance(rows, "Released")
     take(state, rows)
+    volumes.let_go(state, ids.tolist())
     settle(state, ids)

@@ -4,7 +4,7 @@ ours says otherwise and even where they make a node over-full.
 
 import numpy as np
 
-from services.placement.core import dispatches, nominations, withheld
+from services.placement.core import dispatches, nominations, volumes, withheld
 from services.placement.core.book import (
     define,
     forget_if_unused,
@@ -91,20 +91,18 @@ def storage_set(state: PlacementState, event: StorageSet) -> None:
     """Claims, volumes and what makes them are new or changed."""
     for one in event.objects:
         state.storage.put(one)
-    storage_changed(state)
+    if state.volume_waits:
+        volumes.told(state, event.objects)
+    volumes.changed(state)
 
 
 def storage_gone(state: PlacementState, event: StorageGone) -> None:
     """Some of them are no longer there."""
     for uid in split(event.uids):
         state.storage.remove(uid)
-    storage_changed(state)
-
-
-def storage_changed(state: PlacementState) -> None:
-    """Pods that were refused may fit now, if they have volumes."""
-    if any(state.specs[sig].volumes for sig in state.refused):
-        mark_better(state, state.table.ids[:1])  # for them a look at any node is a look at all
+    if state.volume_waits:
+        volumes.look(state, sorted(state.volume_waits))
+    volumes.changed(state)
 
 
 def nodes_gone(state: PlacementState, event: NodesGone) -> None:
@@ -133,6 +131,7 @@ def nodes_gone(state: PlacementState, event: NodesGone) -> None:
         # The skew of a spread may be smaller without them: a look at any node is a look at all.
         mark_better(state, state.table.ids[:1])
     nominations.nodes_left(state, set(known))
+    volumes.let_go(state, ledger.ids(rows).tolist())
     settle(state, ledger.ids(rows))
     if unsettled:
         withheld.remember(state, unsettled)
@@ -170,6 +169,8 @@ def _assigned(state: PlacementState, event: PodsAssigned) -> None:
         told = ledger.own_sig[rows] != 0
         ledger.own_sig[rows[told]] = sigs[told]
     let_go(state, ids, kinds)
+    if state.volume_waits:
+        volumes.let_go(state, ids.tolist())
     if state.nominated:
         for pod in ids.tolist():
             nominations.drop_of_pod(state, pod)
@@ -179,6 +180,8 @@ def _assigned(state: PlacementState, event: PodsAssigned) -> None:
 def _assigned_as_reserved(state: PlacementState, event: PodsAssigned) -> bool:
     """A few pods that are shown where they were put: the most frequent fact there is."""
     if state.failed or state.deferred or state.nominated or size(event.ids) > FEW:
+        return False
+    if state.volume_waits:
         return False
     ledger, rows = state.ledger, []
     columns = (unpack(column).tolist() for column in (event.ids, event.sigs, event.nodes))
@@ -232,6 +235,7 @@ def pods_gone(state: PlacementState, event: PodsGone) -> None:
     if len(strays):
         _strays(state, ledger.node[strays].astype(np.int64), -1)
         ledger.clear(strays)
+        volumes.changed(state)
     ledger.budget[rows] = ledger.own_sig[rows] = 0
     fresh = ids[before != State.GONE].tolist()
     if state.budgets_more:
@@ -240,6 +244,7 @@ def pods_gone(state: PlacementState, event: PodsGone) -> None:
     if state.nominations:
         nominations.pods_left(state, fresh)
     let_go(state, ids, before)
+    volumes.let_go(state, fresh)
     _remember_gone(state, fresh)
     if state.unsettled:
         withheld.settled(state, ids.tolist())

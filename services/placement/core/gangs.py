@@ -5,7 +5,7 @@ The shard never ends a hold by itself: permit's journal says committed or releas
 
 import numpy as np
 
-from services.placement.core import improve, nominations, withheld
+from services.placement.core import nominations, withheld
 from services.placement.core.book import compiled, put, take
 from services.placement.core.dispatches import assert_not_over, remember_refused, settle
 from services.placement.core.identity import expanded
@@ -56,8 +56,9 @@ def offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
 
 def _try(state: PlacementState, trial: NodeTable, sig: int, count: int) -> tuple[Chosen, Reasons]:
     """Place and charge on the trial; with reasons when it is less than asked for."""
-    if obstacle(state, sig):
-        return NOTHING, improve.reasons(state, sig, None).messages
+    why_not = obstacle(state, sig, in_gang=True)
+    if why_not:
+        return NOTHING, ((why_not, len(state.nodes)),)
     held: Held | None = None
     if state.nominations:
         held = nominations.held_against(state, state.specs[sig].priority)

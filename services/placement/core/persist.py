@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from services.placement.core import nominations, withheld
+from services.placement.core import nominations, volumes, withheld
 from services.placement.core.book import charge_ledger, define, recount_capacity
 from services.placement.core.config import Config
 from services.placement.core.state import Deferred, Nomination, PlacementState
@@ -38,6 +38,8 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "namespaces": [[name, labels] for name, labels in sorted(state.namespaces.items())],
         "spread": _spread(state),
         "storage": state.storage.objects(),
+        "volume_waits": volumes.dump(state),
+        "volumes_over": [[pod, why] for pod, why in sorted(state.volumes_over.items())],
         "nodes": [[node, state.nodes[node]] for node in sorted(state.nodes)],
         "specs": [[sig, state.specs[sig]] for sig in sorted(state.specs)],
         "retired": sorted(state.retired),
@@ -96,6 +98,8 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
         pairs = zip(unpack(images).tolist(), unpack(holders).tolist(), strict=True)
         state.spread = Spread(nodes, dict(pairs))
     state.storage = Storage(msgspec.convert(body.get("storage", ()), list[StorageObject]))
+    volumes.load(state, msgspec.convert(body.get("volume_waits", ()), list[volumes.Saved]))
+    state.volumes_over = dict(body.get("volumes_over", ()))
     kept = body.get("namespaces", ())
     state.namespaces.update((name, tuple((k, v) for k, v in labels)) for name, labels in kept)
     state.specs = {sig: msgspec.convert(value, PodSpec) for sig, value in body["specs"]}

@@ -28,6 +28,7 @@ from shared.model.columns import I64
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING
 from shared.model.objects import Node, PodSpec
 from shared.model.profile import V1_35, Profile
+from shared.model.volumes import Choice
 
 SOURCES: tuple[str, ...] = (INGEST, QUEUEING, PERMIT, PREEMPTION, BINDING)
 TIE_SEED = 0
@@ -76,6 +77,18 @@ class Unsettled(Struct):
     attempt: int = 0
 
 
+class VolumeWait(Struct):
+    """A pod reserved on `node` called `name` waits until the claims of `choices` are bound, no
+    longer than `until_ms`. `shown`: claims that the cluster showed with that node.
+    """
+
+    node: int
+    name: str
+    choices: tuple[Choice, ...]
+    until_ms: int
+    shown: tuple[str, ...] = ()
+
+
 class Totals(Struct):
     """Capacity and use of the shard: cpu and gpu in milli, memory in bytes."""
 
@@ -96,6 +109,9 @@ class PlacementState(MachineState):
         self.spread: Spread | None = None  # how the cluster has images; with several shards alone
         self.namespaces: dict[str, Pairs] = {}  # labels by name; only once a rule selects by them
         self.storage = Storage()
+        self.volume_waits: dict[int, VolumeWait] = {}
+        self.volumes_over: dict[int, str] = {}  # who need not wait longer, and why if it failed
+        self.waits_on: dict[tuple[str, str], list[int]] = {}  # by claim or volume; follows
         self.specs: dict[int, PodSpec] = {}
         self.retired: set[int] = set()
         self.last_sig = 0

@@ -1,10 +1,13 @@
 """What keeps a shard from deciding about a signature at all, whatever its nodes have."""
 
+import numpy as np
+
 from services.placement.core.state import PlacementState
+from services.placement.transitions import State
 from shared.model.cluster_objects import PersistentVolumeClaim
 from shared.plugins import volume_binding, volume_restrictions
 from shared.plugins.volume_binding import waiting_claims
-from shared.plugins.volume_restrictions import ONE_POD
+from shared.plugins.volume_restrictions import IN_USE, ONE_POD
 
 NEEDS_ONE_SHARD = (
     "node(s) of several placement partitions (required rules between pods need a single one)"
@@ -12,10 +15,13 @@ NEEDS_ONE_SHARD = (
 CLAIM_NEEDS_ONE_SHARD = (
     "node(s) of several placement partitions (claims for one pod alone need a single one)"
 )
-NOT_BOUND = "node(s) for which no volume is bound (claims must be bound before: not built yet)"
+CHOICE_NEEDS_ONE_SHARD = (
+    "node(s) of several placement partitions (volumes are chosen where there is a single one)"
+)
+NOT_FOR_GANGS = "node(s) that no volume is chosen for (claims of a gang's pods must be bound)"
 
 
-def obstacle(state: PlacementState, sig: int) -> str:
+def obstacle(state: PlacementState, sig: int, in_gang: bool = False) -> str:
     """Why nothing can be decided, for every node; empty = it can."""
     spec = state.specs[sig]
     if state.shards > 1 and spec.has_hard_rules:
@@ -27,9 +33,25 @@ def obstacle(state: PlacementState, sig: int) -> str:
     is_for_one = any(ONE_POD in claim.access_modes for claim in claims)
     if state.shards > 1 and is_for_one and volume_restrictions.NAME in filters:
         return CLAIM_NEEDS_ONE_SHARD
-    if volume_binding.NAME in filters and waiting_claims(state.storage, spec):
-        return NOT_BOUND
+    if is_for_one and state.strays and _is_used_by_strays(state, claims):
+        return IN_USE
+    must_not_choose = state.shards > 1 or in_gang
+    if must_not_choose and volume_binding.NAME in filters and waiting_claims(state.storage, spec):
+        return NOT_FOR_GANGS if in_gang else CHOICE_NEEDS_ONE_SHARD
     return ""
+
+
+def _is_used_by_strays(state: PlacementState, claims: list[PersistentVolumeClaim]) -> bool:
+    """Whether a pod on a node that is not let in yet uses one of those for one pod alone: it is
+    charged to no node, so that the plugin does not see it.
+    """
+    own = {(one.namespace, one.name) for one in claims if ONE_POD in one.access_modes}
+    ledger = state.ledger
+    for sig in np.unique(ledger.sig[ledger.kind == State.STRAY]).tolist():
+        spec = state.specs.get(sig)
+        if spec is not None and own & {(spec.namespace, one.name) for one in spec.volumes}:
+            return True
+    return False
 
 
 def _claims(state: PlacementState, sig: int) -> list[PersistentVolumeClaim]:

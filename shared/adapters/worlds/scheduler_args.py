@@ -29,6 +29,7 @@ _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-
 _PREFIX_MAX = 253
 
 Arguments = dict[str, Any]
+SECONDS_MAX = 1 << 40
 """Fields of a Profile."""
 
 
@@ -218,16 +219,15 @@ def _balanced(args: Fields) -> Arguments:
 
 
 def _volume_binding(args: Fields) -> Arguments:
-    """Pods with volume claims are refused elsewhere, so nothing is ever waited for."""
     _only(args, "bindTimeoutSeconds", "shape")
-    args.integer("bindTimeoutSeconds", 600, 0, INT64_MAX)
+    timeout_s = min(args.integer("bindTimeoutSeconds", 600, 0, INT64_MAX), SECONDS_MAX)
     if args.has("shape"):
         raise args.error("shape", "needs StorageCapacityScoring, which is off")
-    return {}
+    return {"bind_timeout_ms": 1_000 * timeout_s}
 
 
 def _dynamic_resources(args: Fields) -> Arguments:
-    """Likewise for resource claims."""
+    """Pods with resource claims are refused elsewhere, so nothing is ever waited for."""
     _only(args, "filterTimeout", "bindingTimeout")
     if duration_ms(args, "filterTimeout", 10_000) < 0:
         raise args.error("filterTimeout", "must not be negative")

@@ -161,6 +161,11 @@ class FakeApi:
                 return await (self._watch if "watch" in request.query else self._list)(
                     kind, request
                 )
+        for kind in ("persistentvolumes", "persistentvolumeclaims"):
+            owner, _, name = path.rpartition("/")
+            if owner.removesuffix(f"/{kind}") != owner:
+                body = await request.json() if request.can_read_body else None
+                return self._storage(kind, name, body)
         if path == "/api/v1/namespaces/kube-system":
             return web.json_response({"metadata": {"uid": "uid-of-kube-system"}})
         if path == "/apis/scheduling.k8s.io":
@@ -208,6 +213,20 @@ class FakeApi:
                 await changed.wait()
         finally:
             self._watches.remove((kind, response))
+
+    def _storage(self, kind: str, name: str, body: dict[str, Any] | None) -> web.Response:
+        """Read, or (with a body) patched as it was read."""
+        found = self.objects[kind].get(name)
+        if found is None:
+            return status(404, f'{kind} "{name}" not found')
+        if body is not None:
+            wanted, has = body.pop("metadata"), found["metadata"]
+            if wanted["resourceVersion"] != has["resourceVersion"]:
+                return status(409, "the object has been modified")
+            notes = {**has.get("annotations", {}), **wanted.get("annotations", {})}
+            spec = {**found.get("spec", {}), **body.get("spec", {})}
+            found = self.put(kind, name, metadata={**has, "annotations": notes}, spec=spec)
+        return web.json_response(found)
 
     def _pod(self, method: str, name: str, subresource: str, body: dict[str, Any]) -> web.Response:
         found = self.objects["pods"].get(name)

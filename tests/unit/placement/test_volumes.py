@@ -1,22 +1,42 @@
-"""Volumes in a shard: what it is told decides, and changes of it wake whom it refused."""
+"""Volumes in a shard: what it is told decides, changes of it wake whom it refused, and what it
+chose is held until the claims are bound.
+"""
 
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from services.placement.core.undecided import CLAIM_NEEDS_ONE_SHARD
+from services.placement.core.undecided import (
+    CHOICE_NEEDS_ONE_SHARD,
+    CLAIM_NEEDS_ONE_SHARD,
+    NOT_FOR_GANGS,
+)
+from shared.events.binding import BindFailed
 from shared.events.ingest import StorageGone, StorageSet
-from shared.events.placement import Improved, Refused
+from shared.events.permit import HoldAsked
+from shared.events.placement import (
+    GangRefused,
+    Improved,
+    Refused,
+    Reserved,
+    VolumesBound,
+    VolumesFailed,
+)
+from shared.events.queueing import Members
 from shared.model.cluster_objects import (
+    ClaimRef,
     CSINode,
     NodeDriver,
     PersistentVolume,
     PersistentVolumeClaim,
+    StorageClass,
     StorageObject,
 )
-from shared.model.columns import unpack
+from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec, Requirement, SelectorTerm
-from shared.model.volumes import ClaimUse
+from shared.model.volumes import Choice, ClaimUse
+from shared.plugins.volume_restrictions import IN_USE
 from tests.unit.placement.shard import Shard, node, placed, spec
 
 HOST = "kubernetes.io/hostname"
@@ -107,3 +127,137 @@ def test_a_claim_for_one_pod_needs_a_shard_that_sees_all_pods():
     for placements, found in ((1, []), (3, [((CLAIM_NEEDS_ONE_SHARD, 2),)])):
         shard = shard_of(alone, volume(), placements=placements).sig(1, with_claims("c"))
         assert reasons(shard.dispatch(1, 1).run()) == found
+
+
+# ------------------------------------------------------------------- volumes that it chooses
+
+LATE = StorageClass(uid="late", name="late", provisioner="p", waits_for_consumer=True)
+STATIC = replace(LATE, provisioner="kubernetes.io/no-provisioner")
+CHOSEN = Choice("a", "c", "uid-c", "v", "uid-v")
+MADE = Choice("a", "c", "uid-c")
+
+
+def wanting(name: str = "c", **more: Any) -> PersistentVolumeClaim:
+    return claim(name, "", storage_class="late", **more)
+
+
+def free(name: str = "v", on: str = "", **more: Any) -> PersistentVolume:
+    return volume(name, on, storage_class="late", phase="Available", **more)
+
+
+def bound_to(one: PersistentVolume, name: str = "c") -> PersistentVolume:
+    return replace(one, claim=ClaimRef("a", name, f"uid-{name}"), phase="Bound")
+
+
+def of(events: list[Any], kind: type) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def test_a_reservation_holds_the_volume_that_it_chose():
+    shard = shard_of(STATIC, wanting("c"), wanting("d"), free(on="y"))
+    shard.sig(1, with_claims("c")).sig(2, with_claims("d")).sig(3, with_claims("c", cpu=1))
+    told = shard.dispatch(1, 1).run()
+    (made,) = of(told, Reserved)
+    assert (placed(told), made.volumes) == ([(1, 2)], (CHOSEN,))
+    other = shard.reload().dispatch(2, 2).run()
+    assert reasons(other) == [(("node(s) didn't find available persistent volumes to bind", 2),)]
+    again = shard.dispatch(3, 3).run()  # a second pod with the same claim gets the same volume
+    assert (placed(again), of(again, Reserved)[0].volumes) == ([(3, 2)], (CHOSEN,))
+    shard.give(BindFailed(pack([1, 3]), "abandoned", pack([2, 2])))
+    assert woken(shard.reload().run()) == [2]
+    assert placed(shard.dispatch(2, 4).run()) == [(4, 2)]
+
+
+def test_bound_claims_let_the_pod_be_bound():
+    shard = shard_of(STATIC, wanting(), free(on="y")).sig(1, with_claims("c")).dispatch(1, 1)
+    shard.run()
+    assert shard.give(StorageSet((bound_to(free(on="y")),))).run() == []
+    told = shard.reload().give(StorageSet((replace(claim(), storage_class="late"),))).run()
+    assert told == [VolumesBound(pack([1]), pack([2]))]
+    assert not shard.state.volume_waits
+    assert not shard.state.waits_on
+    assert shard.reload().run() == []
+
+
+def failed(why: str) -> list[VolumesFailed]:
+    return [VolumesFailed(1, 1, f'running PreBind plugin "VolumeBinding": {why}')]
+
+
+@pytest.mark.parametrize(
+    ("objects", "why"),
+    [
+        ((bound_to(free(), "d"),), 'pv "v" was bound to another claim'),
+        ((free(labels=(("a", "b"),)),), ""),
+        ((replace(free(), uid="other"),), 'persistentvolume "v" not found'),
+        ((replace(wanting(), uid="other"),), 'persistentvolumeclaim "c" not found'),
+        ((claim(volume="w"),), 'PVC "c" was bound to pv "w"'),
+    ],
+)
+def test_what_speaks_against_a_volume_ends_the_wait(objects, why):
+    shard = shard_of(LATE, wanting(), free()).sig(1, with_claims("c")).dispatch(1, 1)
+    node_of = placed(shard.run())[0][1]
+    told = shard.reload().give(StorageSet(objects)).run()
+    assert told == [replace(one, node=node_of) for one in (failed(why) if why else [])]
+
+
+def test_a_volume_is_made_for_the_node():
+    shard = shard_of(LATE, wanting()).sig(1, with_claims("c")).dispatch(1, 1)
+    told = shard.run()
+    ((_, node_of),) = placed(told)
+    name = "xy"[node_of - 1]
+    assert of(told, Reserved)[0].volumes == (MADE,)
+    assert shard.give(StorageSet((wanting(),))).run() == [], "what we chose is not shown yet"
+    assert shard.give(StorageSet((wanting(selected_node=name),))).run() == []
+    found = shard.reload().give(StorageSet((wanting(),))).run()
+    why = 'running PreBind plugin "VolumeBinding": provisioning failed for PVC "c"'
+    assert found == [VolumesFailed(1, node_of, why)]
+
+
+def test_a_volume_that_was_made_elsewhere_does_not_help():
+    shard = shard_of(LATE, wanting()).sig(1, with_claims("c")).dispatch(1, 1)
+    ((_, node_of),) = placed(shard.run())
+    other = "yx"[node_of - 1]
+    (told,) = of(shard.give(StorageSet((volume(on=other), claim()))).run(), VolumesFailed)
+    assert told.reason.endswith(f'pv "v" node affinity doesn\'t match node "{"xy"[node_of - 1]}"')
+
+
+def test_nobody_waits_for_ever():
+    shard = shard_of(LATE, wanting()).sig(1, with_claims("c")).dispatch(1, 1)
+    ((_, node_of),) = placed(shard.run())
+    assert shard.core.due_ms(shard.state) == 600_000
+    shard.state.now_ms = 600_000
+    why = 'running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded'
+    assert shard.run() == [VolumesFailed(1, node_of, why)]
+    assert not shard.state.volume_waits
+
+
+@pytest.mark.parametrize("end", ["gone", "node", "foreign"])
+def test_whoever_goes_holds_no_volume(end):
+    shard = shard_of(LATE, wanting(), free()).sig(1, with_claims("c")).dispatch(1, 1)
+    ((_, node_of),) = placed(shard.run())
+    match end:
+        case "gone":
+            shard.gone(1)
+        case "node":
+            shard.nodes_gone(node_of)
+        case _:
+            shard.assigned((1, 1, 3 - node_of))
+    shard.run()
+    assert not shard.state.volume_waits
+    assert shard.state.storage.volumes["v"].claim is None
+
+
+def test_gangs_and_several_shards_choose_no_volumes():
+    shard = shard_of(LATE, wanting(), placements=3).sig(1, with_claims("c"))
+    assert reasons(shard.dispatch(1, 1).run()) == [((CHOICE_NEEDS_ONE_SHARD, 2),)]
+    asked = shard_of(LATE, wanting()).sig(1, with_claims("c"))
+    told = asked.give(HoldAsked(1, 1, 0, (Members(1, pack([1])),))).run()
+    assert [event.reasons for event in of(told, GangRefused)] == [((NOT_FOR_GANGS, 2),)]
+
+
+def test_a_claim_for_one_pod_is_in_use_on_a_node_that_is_not_there_yet():
+    alone = claim(access_modes=("ReadWriteOncePod",))
+    shard = shard_of(alone, volume()).sig(1, with_claims("c")).assigned((1, 1, 9))
+    assert reasons(shard.dispatch(1, 2).run()) == [((IN_USE, 2),)]
+    assert woken(shard.reload().gone(1).run()) == [1]
+    assert len(placed(shard.dispatch(1, 2).run())) == 1

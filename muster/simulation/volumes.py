@@ -1,0 +1,91 @@
+"""A world in which some pods have volumes: claims that are bound, that wait for their pods, or that
+only one pod may use; volumes that are there, and fewer than are wanted.
+"""
+
+import dataclasses
+import random
+
+from msgspec.structs import replace
+
+from muster.simulation.scenario import CONFIG, Scenario, make_scenario
+from muster.simulation.worlds import BALLAST, make_world
+from shared.model.cluster_objects import (
+    ClaimRef,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    StorageObject,
+)
+from shared.model.objects import Requirement, SelectorTerm
+from shared.model.volumes import ClaimUse
+from shared.model.world import Arrival, World
+
+WITH_VOLUMES = 0.35  # of the arrivals
+VOLUMES = 8
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+def make_volume_scenario(seed: int) -> Scenario:
+    """As any scenario with one shard."""
+    made = make_scenario(seed, make_volume_world(seed), 1)
+    return dataclasses.replace(made, config={**CONFIG, "ingest": {"volumes": True}})
+
+
+def make_volume_world(seed: int) -> World:
+    """As `make_world`, with the same nodes and pods."""
+    world, rng = make_world(seed), random.Random(f"{seed}/volumes")
+    objects: list[StorageObject] = [
+        StorageClass(uid="made", name="made", provisioner="disk", waits_for_consumer=True),
+        StorageClass(
+            uid="there", name="there", provisioner=NO_PROVISIONER, waits_for_consumer=True
+        ),
+    ]
+    objects += [_volume(number, rng) for number in range(VOLUMES)]
+    arrivals = []
+    for number, arrival in enumerate(world.arrivals):
+        if arrival.pods.names.startswith(BALLAST) or rng.random() > WITH_VOLUMES:
+            arrivals.append(arrival)
+        else:
+            arrivals.append(_with_claim(arrival, number, rng, objects))
+    named = replace(world, name=f"volumes-{seed}", arrivals=tuple(arrivals))
+    return replace(named, objects=tuple(objects))
+
+
+def _volume(number: int, rng: random.Random) -> PersistentVolume:
+    zone = SelectorTerm((Requirement("zone", "In", (rng.choice("abc"),)),))
+    return PersistentVolume(
+        uid=f"pv-{number}",
+        name=f"pv-{number}",
+        capacity_bytes=(number + 1) << 30,
+        access_modes=("ReadWriteOnce", "ReadWriteOncePod"),
+        storage_class="there",
+        node_affinity=(zone,) if rng.random() < 0.5 else (),
+        phase="Available",
+    )
+
+
+def _with_claim(
+    arrival: Arrival, number: int, rng: random.Random, objects: list[StorageObject]
+) -> Arrival:
+    """All its pods use one claim. Gangs choose no volumes: theirs is bound."""
+    pods, name = arrival.pods, f"c-{number}"
+    claim = PersistentVolumeClaim(
+        uid=f"uid-{name}",
+        name=name,
+        namespace=pods.namespace,
+        storage_class=rng.choice(("made", "there")),
+        access_modes=("ReadWriteOncePod",) if rng.random() < 0.3 else ("ReadWriteOnce",),
+        request_bytes=1 << 30,
+        phase="Pending",
+    )
+    if pods.gang or rng.random() < 0.3:
+        ref = ClaimRef(claim.namespace, claim.name, claim.uid)
+        bound = PersistentVolume(uid=f"pv-{name}", name=f"pv-{name}", claim=ref, phase="Bound")
+        objects.append(bound)
+        modes = ("ReadWriteOnce",) if pods.gang else claim.access_modes
+        claim = replace(
+            claim, volume=bound.name, is_bind_completed=True, phase="Bound", access_modes=modes
+        )
+    objects.append(claim)
+    spec = replace(pods.spec, volumes=(ClaimUse(name),))
+    return replace(arrival, pods=replace(pods, spec=spec))

@@ -1,0 +1,78 @@
+"""Volumes that are bound before their pods: written here, waited for by the shard that chose them.
+
+What is written may be written again, so an unknown answer is followed by another write, and a write
+that lands late does no harm: it says for which claim a volume is, and a claim that has another one
+by then, or a volume that has another claim, refuses it.
+"""
+
+from services.binding.core.binds import known, open_effect
+from services.binding.core.rows import later, move
+from services.binding.core.state import BindingState
+from services.binding.transitions import FOR_VOLUMES, Phase
+from shared.events.binding import VolumesAsked
+from shared.events.observed import VolumeAnswers
+from shared.events.placement import Reserved, VolumesBound, VolumesFailed
+from shared.model.answers import Answer
+from shared.model.columns import unpack
+
+WORDS = {Answer.DONE: "done", Answer.UNKNOWN: "unknown", Answer.BUSY: "busy"}
+"""Everything else is a definite no."""
+
+
+def chosen(state: BindingState, event: Reserved) -> None:
+    """The pod is reserved; before it is bound its volumes are."""
+    row = state.table.row(int.from_bytes(event.ids, "little"))
+    if row >= 0:
+        state.volumes[state.table.ids.item(row)] = event.volumes
+
+
+def asked(state: BindingState, event: VolumesAsked) -> None:
+    """The writes for one pod are out."""
+    open_effect(state, event.effect, event)
+    for pod in unpack(event.ids).tolist():
+        row = state.table.row(pod)
+        move(state, row, "volumes_asked")
+        state.table.effects[row] = event.effect
+
+
+def answers(state: BindingState, event: VolumeAnswers) -> None:
+    """Answers to one effect; those that come late or twice concern nobody."""
+    for pod, code in zip(unpack(event.ids).tolist(), event.codes, strict=True):
+        row = state.table.find(pod)
+        if row < 0 or state.table.effects.item(row) != event.effect:
+            continue
+        if state.table.phases.item(row) == Phase.WRITING:
+            word = WORDS.get(Answer(code), "refused")
+            if move(state, row, word) is Phase.VOLUMES:
+                later(state, row)
+
+
+def bound(state: BindingState, event: VolumesBound) -> None:
+    """The shard sees that all claims are bound: the pods go on."""
+    pairs = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
+    for pod, node in pairs:
+        row = _row(state, pod, node)
+        if row < 0:
+            continue
+        if state.table.phases.item(row) == Phase.WAITING:
+            del state.volumes[pod]
+            known(state, row)
+        else:
+            move(state, row, "volumes_bound")
+            state.table.tries[row] = 0
+            state.todo.append(pod)
+
+
+def failed(state: BindingState, event: VolumesFailed) -> None:
+    """They will not be bound: the pod is given up, and may be tried elsewhere."""
+    row = _row(state, event.pod, event.node)
+    if row >= 0:
+        move(state, row, "volumes_failed")
+
+
+def _row(state: BindingState, pod: int, node: int) -> int:
+    """The pod's row if it waits for volumes on this node; else -1."""
+    row = state.table.find(pod)
+    if row < 0 or state.table.nodes.item(row) != node or pod not in state.volumes:
+        return -1
+    return row if state.table.phases.item(row) in (Phase.WAITING, *FOR_VOLUMES) else -1

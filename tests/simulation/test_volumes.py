@@ -1,0 +1,64 @@
+"""Worlds with volumes, through every kind of fault: each decision and the end are judged by the
+checker's own rules, which see when the rules are not kept.
+"""
+
+import pytest
+
+from muster.simulation.run import simulate
+from muster.simulation.volumes import make_volume_scenario
+from tests.parity.planted import planted
+from tests.simulation.planted import Bug
+
+pytestmark = [pytest.mark.simulation, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_volumes_are_bound_before_their_pods_through_faults(seed: int) -> None:
+    result = simulate(make_volume_scenario(seed), redecide=seed % 4 == 0)
+    assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+    # What was before a reset is not counted.
+    assert result.seen["volumes-bound"] or result.seen["reset"], "nobody waited for a volume"
+
+
+PLACEMENT, BINDING = "services.placement.core.", "services.binding.core."
+BUGS = (
+    Bug(
+        "nothing-is-held",
+        "shared.framework.storage",
+        (
+            "            self._kept.setdefault(choice.volume, []).append(ref)\n",
+            "            return\n",
+        ),
+        ("            _drop(self._kept, choice.volume, ref)\n", "            return\n"),
+        first=(0,),
+    ),
+    Bug(
+        "held-for-ever",
+        PLACEMENT + "volumes",
+        ("wait.until_ms <= state.now_ms", "False"),
+        (
+            "        return f'provisioning failed for PVC \"{claim.name}\"'\n",
+            "        return None\n",
+        ),
+        first=(2,),
+    ),
+    Bug(
+        "bound-without-volumes",
+        BINDING + "binds",
+        ("        if pod in state.volumes:\n", "        if pod in ():\n"),
+        first=(0,),
+    ),
+    Bug(
+        "one-pod-or-two",
+        "shared.plugins.volume_restrictions",
+        ("        if not self._disks and not in_use:\n", "        if not self._disks:\n"),
+        first=(0,),
+    ),
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_change_is_noticed(bug: Bug) -> None:
+    with planted(bug):
+        results = [simulate(make_volume_scenario(seed)) for seed in bug.first]
+    assert not all(result.is_good for result in results)

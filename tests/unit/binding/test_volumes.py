@@ -1,0 +1,130 @@
+"""Volumes come before the bind: written until that is certain, then the shard's word counts."""
+
+import msgspec
+import pytest
+
+from services.binding.core import BindingCore
+from shared.events.base import Configured
+from shared.events.binding import VolumesAsked
+from shared.events.observed import VolumeAnswers
+from shared.events.placement import VolumesBound, VolumesFailed
+from shared.model.answers import Answer
+from shared.model.columns import pack
+from shared.model.volumes import Choice
+from tests.unit.binding.world import (
+    answers,
+    asked,
+    assigned,
+    binding,
+    gone,
+    named,
+    nodes_gone,
+    reserved,
+    told,
+)
+
+CHOICES = (Choice("a", "c", "uid-c", "v", "uid-v"), Choice("a", "d", "uid-d"))
+BOUND = VolumesBound(pack([1]), pack([1]))
+FAILED = VolumesFailed(1, 1, "timed out")
+ABANDONED = [("BindFailed", [1], "abandoned", [1])]
+
+
+def chosen(pod: int = 1, node: int = 1):
+    return msgspec.structs.replace(reserved({pod: node}), volumes=CHOICES)
+
+
+def written(effect: int, answer: Answer = Answer.DONE) -> VolumeAnswers:
+    return VolumeAnswers(effect, pack([1]), bytes([answer]))
+
+
+def steps_of_one():
+    """One pod whose volumes are asked for."""
+    steps = binding()
+    assert steps.when(named(1), chosen()) == [VolumesAsked(1, pack([1]))]
+    return steps
+
+
+def reloaded(steps) -> None:
+    body = msgspec.msgpack.decode(steps.dumped())
+    steps.state = steps.core.load(body)
+    assert isinstance(steps.core, BindingCore)
+    assert msgspec.msgpack.decode(steps.dumped()) == body
+
+
+def test_the_pod_is_bound_once_the_shard_says_so():
+    steps = steps_of_one()
+    reloaded(steps)
+    assert steps.when(written(1)) == []
+    assert not steps.core.effects(steps.state)
+    reloaded(steps)
+    effect = asked(steps.when(BOUND)).effect
+    assert not steps.state.volumes
+    assert told(steps.when(answers(effect, {1: Answer.DONE}))) == [("Bound", [1], [1])]
+
+
+def test_the_shard_may_see_it_before_the_answer_is_here():
+    steps = steps_of_one()
+    effect = asked(steps.when(BOUND)).effect
+    assert list(steps.core.effects(steps.state)) == [effect]
+    assert steps.when(written(1)) == []
+
+
+@pytest.mark.parametrize("answer", [Answer.UNKNOWN, Answer.BUSY])
+def test_what_is_not_certain_is_written_again(answer):
+    steps = steps_of_one()
+    assert steps.when(written(1, answer)) == []
+    steps.state.now_ms = steps.core.due_ms(steps.state)
+    assert steps.when() == [VolumesAsked(2, pack([1]))]
+    assert steps.when(written(1)) == [], "an old effect's answer"
+    steps.when(written(2))
+    assert len(steps.when(BOUND)) == 1
+
+
+@pytest.mark.parametrize("answer", [Answer.REFUSED, Answer.GONE, Answer.STALE])
+def test_a_definite_no_gives_the_pod_up(answer):
+    steps = steps_of_one()
+    assert told(steps.when(written(1, answer))) == ABANDONED
+    assert steps.when(BOUND) == steps.when(FAILED) == []
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_what_the_shard_gives_up_is_given_up(is_written):
+    steps = steps_of_one()
+    if is_written:
+        steps.when(written(1))
+    assert steps.when(msgspec.structs.replace(FAILED, node=2)) == [], "for another reservation"
+    assert told(steps.when(FAILED)) == ABANDONED
+    assert steps.when(written(1)) == []
+    assert not steps.core.effects(steps.state)
+
+
+def test_words_of_the_shard_may_come_before_the_name():
+    steps = binding()
+    assert steps.when(chosen(), BOUND) == []
+    assert told(steps.when(named(1))) == [("BindsAsked", 1, [1], [1], [11])]
+    steps = binding()
+    assert told(steps.when(chosen(), FAILED)) == ABANDONED
+
+
+@pytest.mark.parametrize(
+    ("fact", "end"),
+    [
+        (gone(1), ("BindFailed", [1], "gone", [1])),
+        (nodes_gone(1), *ABANDONED),
+        (assigned({1: 2}), ("BindFailed", [1], "foreign", [1])),
+        (assigned({1: 1}), ("Bound", [1], [1])),
+    ],
+)
+def test_facts_end_it(fact, end):
+    steps = steps_of_one()
+    assert told(steps.when(fact)) == [end]
+    assert not steps.state.volumes
+    assert not steps.core.effects(steps.state)
+
+
+def test_a_new_owner_writes_again():
+    steps = steps_of_one()
+    steps.when(Configured({"binding": {}}))
+    assert list(steps.core.effects(steps.state)) == [1]
+    steps.when(written(1))
+    assert len(steps.when(BOUND)) == 1
