@@ -12,29 +12,34 @@ from typing import Any
 
 from muster.recorded import Recorded, recorded
 from shared.events.base import Event
-from shared.events.ingest import NodesSet, PodsNamed
+from shared.events.ingest import NodesSet, PodsNamed, StorageSet
 from shared.events.placement import (
     CandidatesFound,
     Improved,
     Refused,
     Reserved,
     ShardDigest,
+    VolumesBound,
 )
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
+from shared.model.cluster_objects import StorageObject
 from shared.model.columns import split, unpack, unpack16
 from shared.model.ids import INGEST, placement
+from shared.model.volumes import Choice
 from shared.ports.bus import JournalName
 
 Object = dict[str, Any]
-WITHOUT_EFFECT = (CandidatesFound, Improved, ShardDigest)
+WITHOUT_EFFECT = (CandidatesFound, Improved, ShardDigest, VolumesBound)
 
 
 @dataclass
 class Decision:
     """One pod's cycle on one shard: `node` empty = refused, with (message, nodes) pairs. Where
-    searches end early, this one began at `start` and the next one begins at `next`.
+    searches end early, this one began at `start` and the next one begins at `next`. `storage` is
+    what the shard had been told of claims and volumes, `held` what reservations before it held, as
+    (choice, node), `chosen` what this one chose.
     """
 
     pod: str
@@ -46,6 +51,9 @@ class Decision:
     together: int = 1
     start: int = 0
     next: int = 0
+    storage: tuple[StorageObject, ...] = ()
+    held: tuple[tuple[Choice, str], ...] = ()
+    chosen: tuple[Choice, ...] = ()
 
 
 @dataclass
@@ -61,7 +69,7 @@ class World:
 
     def case(self, decision: Decision) -> Object:
         """What the shard was asked, as a case."""
-        objects = [*self.selecting, *(self.nodes[name] for name in decision.nodes)]
+        objects = [*self.others(decision), *(self.nodes[name] for name in decision.nodes)]
         if decision.node and self.config is None:
             # Nodes of other shards take nobody, and count among those that have an image.
             objects += [
@@ -74,6 +82,10 @@ class World:
         if self.config is not None:
             case |= {"config": self.config, "startIndex": decision.start}
         return case
+
+    def others(self, _decision: Decision) -> list[Object]:
+        """What there is besides nodes and pods."""
+        return self.selecting
 
     def objects(self) -> list[Object]:
         """All of it, as a folder of manifests may hold it."""
@@ -287,7 +299,10 @@ async def decisions(run: Path) -> list[Decision]:
     async with recorded(run, "", 1) as found:
         pods: dict[int, str] = {}
         nodes: dict[int, dict[int, str]] = {shard: {} for shard in range(found.placements)}
-        async for event in _events(found, INGEST):
+        told: list[tuple[int, StorageSet]] = []
+        async for position, event in _events(found, INGEST):
+            if isinstance(event, StorageSet):
+                told.append((position, event))
             if isinstance(event, PodsNamed):
                 names = (f"{event.namespace}/{name}" for name in split(event.names))
                 pods.update(zip(unpack(event.ids).tolist(), names, strict=True))
@@ -298,13 +313,38 @@ async def decisions(run: Path) -> list[Decision]:
         for shard, of_shard in nodes.items():
             placed: list[tuple[str, str]] = []
             start = 0
-            async for event in _events(found, placement(shard)):
-                for one in _decided(event, pods, of_shard, placed):
+            held: dict[int, list[tuple[Choice, str]]] = {}
+            async for _position, event in _events(found, placement(shard)):
+                decided = _decided(event, pods, of_shard, placed)
+                for one in decided:
                     examined = event.examined if isinstance(event, Reserved | Refused) else 0
                     one.start, start = start, (start + examined) % len(of_shard)
                     one.next = start
-                    made.append(one)
+                    one.held = tuple(each for wait in held.values() for each in wait)
+                if isinstance(event, Refused | Reserved):
+                    _know(decided, told, event.world)
+                _hold(event, of_shard, held)
+                made += decided
     return made
+
+
+def _know(decided: list[Decision], told: list[tuple[int, StorageSet]], world: int) -> None:
+    """What the shard had applied of the world journal then."""
+    known: dict[str, StorageObject] = {}
+    for position, event in told:
+        if position < world:
+            known |= {one.uid: one for one in event.objects}
+    for one in decided:
+        one.storage = tuple(known.values())
+
+
+def _hold(event: Event, nodes: dict[int, str], held: dict[int, list[tuple[Choice, str]]]) -> None:
+    if isinstance(event, Reserved) and event.volumes:
+        (pod,), (node,) = unpack(event.ids).tolist(), unpack(event.nodes).tolist()
+        held[pod] = [(choice, nodes[node]) for choice in event.volumes]
+    elif isinstance(event, VolumesBound):
+        for pod in unpack(event.ids).tolist():
+            del held[pod]
 
 
 def _decided(
@@ -322,16 +362,16 @@ def _decided(
     columns = (unpack(event.ids), unpack(event.nodes), unpack16(event.totals))
     rows = list(zip(*(column.tolist() for column in columns), strict=True))
     for pod, node, total in rows:
-        made.append(
-            Decision(pods[pod], names, tuple(placed), nodes[node], total, together=len(rows))
-        )
+        one = Decision(pods[pod], names, tuple(placed), nodes[node], total, together=len(rows))
+        one.chosen = event.volumes
+        made.append(one)
         placed.append((pods[pod], nodes[node]))
     return made
 
 
-async def _events(run: Recorded, journal: str) -> AsyncIterator[Event]:
+async def _events(run: Recorded, journal: str) -> AsyncIterator[tuple[int, Event]]:
     reader = Reader(journal, Cursor())
     while batch := await run.bus.read(JournalName(journal), reader.next):
-        for _position, record in reader.accept_all(batch):
+        for position, record in reader.accept_all(batch):
             for event in own_events(record, journal):
-                yield event
+                yield position, event

@@ -22,7 +22,7 @@ from tests.parity.sequences import (
     with_images,
     world,
 )
-from tests.parity.volume_runs import volume_world
+from tests.parity.volume_runs import ChoosingWorld, choosing_world, volume_world
 from tests.simulation.planted import Bug
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("parity-sequences")]
@@ -148,6 +148,41 @@ def test_pods_go_where_their_volumes_are(seed, shards, batch, oracle, tmp_path, 
     made = played(given, tmp_path, shards, batch)
     assert {one.pod for one in made} == set(given.pods)
     assert wrong(given, made, oracle) == []
+
+
+@pytest.mark.parametrize("seed", [*SEEDS, 4])
+@pytest.mark.parametrize("batch", ["true", "false"])
+def test_volumes_are_chosen_as_kube_scheduler_chooses_them(seed, batch, oracle, tmp_path, capsys):
+    given = choosing_world(seed)
+    made = played(given, tmp_path, 1, batch)
+    assert {one.pod for one in made} == set(given.pods)
+    assert any(one.held for one in made), "nobody held a volume"
+    assert wrong(given, made, oracle) == []
+    assert misled(given, made) == []
+
+
+def misled(given: ChoosingWorld, made: list[Decision]) -> list[str]:
+    """Who got another volume than the smallest that does."""
+    chose = [one for one in made if one.chosen]
+    return [one.pod for one in chose if one.chosen[0].volume != given.right_choice(one)]
+
+
+CHOICE_BUGS = (
+    Bug(
+        "largest-volume-first",
+        "shared.framework.storage",
+        ("(one.capacity_bytes, one.name)", "(-one.capacity_bytes, one.name)"),
+        first=(1,),
+    ),
+)
+
+
+@pytest.mark.parametrize("bug", CHOICE_BUGS, ids=lambda bug: bug.name)
+def test_a_change_in_what_is_chosen_is_noticed(bug, oracle, tmp_path, capsys):
+    given = choosing_world(bug.first[0])
+    with planted(bug):
+        made = played(given, tmp_path, limit_s=SHORT_S)
+    assert wrong(given, made, oracle) or misled(given, made)
 
 
 VOLUME_BUGS = (

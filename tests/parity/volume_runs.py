@@ -1,11 +1,15 @@
 """Whole runs in which pods have volumes: claims that are bound, or wrong in one way or another, and
-disks that pods name themselves.
+disks that pods name themselves; or claims that get their volumes with their pods' nodes.
 """
 
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.parity.sequences import World, world
+from shared.model.cluster_objects import PersistentVolume, PersistentVolumeClaim
+from tests.parity.sequences import Decision, World, world
 
 Object = dict[str, Any]
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -103,3 +107,134 @@ def _near(key: str, values: list[str]) -> Object:
 def _of(kind: str, name: str, **fields: Any) -> Object:
     metadata = {"name": name}
     return {"apiVersion": "storage.k8s.io/v1", "kind": kind, "metadata": metadata, **fields}
+
+
+# --------------------------------------------------------------------- volumes that are chosen
+
+LATE, STATIC = "late", "static"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+
+
+@dataclass
+class ChoosingWorld(World):
+    """`claims` and `volumes` by name, as they are before anybody chooses."""
+
+    claims: dict[str, Object] = field(default_factory=dict)
+    volumes: dict[str, Object] = field(default_factory=dict)
+
+    def objects(self) -> list[Object]:
+        return [*super().objects(), *self.claims.values(), *self.volumes.values()]
+
+    def others(self, decision: Decision) -> list[Object]:
+        return [*self.selecting, *self._then(decision)]
+
+    def _then(self, decision: Decision) -> Iterator[Object]:
+        """Claims and volumes as they were told, and as they were held."""
+        held = {one.volume: one for one, _node in decision.held if one.volume}
+        chosen = {one.claim: node for one, node in decision.held if not one.volume}
+        for one in decision.storage:
+            if isinstance(one, PersistentVolumeClaim):
+                made = json.loads(json.dumps(self.claims[one.name]))
+                notes = made["metadata"].setdefault("annotations", {})
+                if node := one.selected_node or chosen.get(one.name, ""):
+                    notes[SELECTED_NODE] = node
+                if one.is_bind_completed:
+                    notes["pv.kubernetes.io/bind-completed"] = "yes"
+                made["spec"]["volumeName"] = one.volume
+                yield made | {"status": {"phase": one.phase}}
+            elif isinstance(one, PersistentVolume):
+                made = json.loads(json.dumps(self.volumes.get(one.name) or _made(one)))
+                if one.claim is not None:
+                    ref = {"namespace": "default", "name": one.claim.name, "uid": one.claim.uid}
+                    made["spec"]["claimRef"] = ref
+                elif wait := held.get(one.name):
+                    ref = {"namespace": "default", "name": wait.claim, "uid": wait.claim_uid}
+                    made["spec"]["claimRef"] = ref
+                yield made | {"status": {"phase": one.phase}}
+
+    def right_choice(self, decision: Decision) -> str:
+        """The volume for the claim of the pod: the smallest that does; empty = one is made."""
+        then = list(self._then(decision))
+        (name,) = (one.claim for one in decision.chosen)
+        (claim,) = (one for one in then if one["metadata"]["name"] == name)
+        if SELECTED_NODE in claim["metadata"].get("annotations", {}):
+            return ""
+        found = []
+        for one in (one for one in then if one["kind"] == "PersistentVolume"):
+            spec, ref = one["spec"], one["spec"].get("claimRef")
+            if ref is not None and ref["name"] == name:
+                return str(one["metadata"]["name"])
+            wanted = int(claim["spec"]["resources"]["requests"]["storage"].removesuffix("Gi"))
+            has = spec["capacity"]["storage"].removesuffix("Gi")
+            same = spec["storageClassName"] == claim["spec"]["storageClassName"]
+            is_near = _reaches(spec, self.nodes[decision.node]["metadata"]["labels"])
+            if ref is None and same and is_near and int(has) >= wanted:
+                found.append((int(has), one["metadata"]["name"]))
+        return min(found)[1] if found else ""
+
+
+def _reaches(spec: Object, labels: Object) -> bool:
+    terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms")
+    needs = [need for term in terms or () for need in term["matchExpressions"]]
+    return all(labels.get(need["key"]) in need["values"] for need in needs)
+
+
+def _made(one: PersistentVolume) -> Object:
+    """What the simulated cluster made for a claim: to be reached from everywhere."""
+    made = _free(one.name, 1, one.storage_class)
+    made["spec"] |= {"capacity": {"storage": str(one.capacity_bytes)}}
+    return made
+
+
+def choosing_world(seed: int) -> ChoosingWorld:
+    """A world in which some kinds of pods have claims that wait for them: one for all of a kind, or
+    each pod its own. There are fewer volumes than claims; no two are equally large, as between
+    those kube-scheduler takes that of a Go map.
+    """
+    draw, base = Random(f"{seed}/choosing"), world(seed)
+    made = ChoosingWorld(base.nodes, base.pods, base.selecting)
+    for name, provisioner in ((LATE, DRIVER), (STATIC, NO_PROVISIONER)):
+        one = _of("StorageClass", name, provisioner=provisioner)
+        made.selecting.append(one | {"volumeBindingMode": "WaitForFirstConsumer"})
+    sizes = draw.sample(range(2, 90), 30)
+    for number in range(draw.randint(6, 14)):
+        volume = _free(f"pv-{number}", sizes.pop(), draw.choice((LATE, STATIC, STATIC)))
+        match draw.choice(("anywhere", "hosts", "zone")):
+            case "hosts":
+                hosts = draw.sample(list(made.nodes), 3)
+                volume["spec"]["nodeAffinity"] = _near(HOSTNAME, hosts)
+            case "zone":
+                volume["spec"]["nodeAffinity"] = _near("zone", [draw.choice("abc")])
+        made.volumes[f"pv-{number}"] = volume
+    kinds = {id(pod["spec"]): draw.choice(("none", "shared", "own")) for pod in base.pods.values()}
+    shared = {kind: _wish(made, draw) for kind, how in kinds.items() if how == "shared"}
+    for pod in made.pods.values():
+        kind = id(pod["spec"])
+        if kinds[kind] != "none":
+            claim = shared.get(kind) or _wish(made, draw)
+            volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
+            pod["spec"] = pod["spec"] | {"volumes": volumes}
+    return made
+
+
+def _wish(made: ChoosingWorld, draw: Random) -> str:
+    """A new claim's name."""
+    name = f"w{len(made.claims)}"
+    claim = _claim(name)
+    spec = claim["spec"]
+    spec["storageClassName"] = draw.choice((LATE, STATIC))
+    spec["resources"] = {"requests": {"storage": f"{draw.choice((2, 15, 40))}Gi"}}
+    made.claims[name] = claim
+    return name
+
+
+def _free(name: str, gib: int, storage_class: str) -> Object:
+    spec: Object = {
+        "capacity": {"storage": f"{gib}Gi"},
+        "accessModes": ["ReadWriteMany"],
+        "storageClassName": storage_class,
+        "csi": {"driver": DRIVER, "volumeHandle": name},
+    }
+    made = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
+    return made | {"spec": spec, "status": {"phase": "Available"}}

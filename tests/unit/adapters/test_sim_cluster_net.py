@@ -9,7 +9,8 @@ from shared.adapters.sim_cluster_client import SimClusterClient
 from shared.adapters.sim_cluster_config import SimConfig
 from shared.adapters.sim_cluster_server import SimClusterServer, split_address
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, Gone, PodRef
+from shared.model.volumes import Choice
+from shared.ports.cluster import BindRequest, Gone, PodRef, VolumeRequest
 from tests.unit.adapters.test_sim_cluster import request, started
 
 
@@ -47,6 +48,8 @@ async def test_every_method_answers_as_in_memory(address):
         assert await client.read(pods) == await cluster.read(pods)
         (touched,) = await client.touch([PodRef("uid-b")], ["why"])
         assert touched.revision == cluster.pods["uid-b"].revision
+        volumes = [VolumeRequest(Choice("a", "c", "uid-c"), "node-1")]
+        assert await client.bind_volumes(volumes) == [Answer.GONE]
         assert await client.evict([PodRef("uid-b"), PodRef("uid-x")]) == [Answer.DONE, Answer.GONE]
         assert await client.list_all("pods") == await cluster.list_all("pods")
 
