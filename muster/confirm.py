@@ -39,7 +39,14 @@ class Waiting:
     message: str
     gang: str = ""
     gated: bool = False
+    held_by: str = ""
+    """Which plugin of a user holds it back before the queue, and why."""
     other_words: bool = False
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether nothing keeps it out of the queue."""
+        return not (self.gated or self.held_by)
 
 
 @dataclass
@@ -93,7 +100,7 @@ def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verd
     shown: dict[tuple[PodSpec, str, bool], str | None] = {}
     for pod in final.waiting:
         verdict.reasons[_reason(pod)] += 1
-        if pod.gated:
+        if not pod.is_queued:
             continue
         if not pod.message:
             verdict.problems.append(f"pod {pod.name} waits without a message")
@@ -135,8 +142,8 @@ def _is_gang_waiting(final: Final, pod: Waiting) -> bool:
 
 def _reason(pod: Waiting) -> str:
     """The message without its counts."""
-    if pod.gated:
-        return GATED
+    if not pod.is_queued:
+        return GATED if pod.gated else pod.held_by
     match = _MESSAGE.fullmatch(pod.message)
     if match is None:
         return pod.message or "(no message)"
@@ -206,7 +213,7 @@ def _message_problem(message: str, static: Counter[str], left: int, nodes: int) 
 def _waiting_gangs(final: Final) -> Iterator[tuple[Gang, list[Waiting]]]:
     members: dict[str, list[Waiting]] = {}
     for pod in final.waiting:
-        if pod.gang and not pod.gated and _is_gang_waiting(final, pod):
+        if pod.gang and pod.is_queued and _is_gang_waiting(final, pod):
             members.setdefault(pod.gang, []).append(pod)
     for key, found in members.items():
         gang = final.gangs.get(key)

@@ -18,7 +18,7 @@ from shared.model.objects import (
     SpreadConstraint,
     Toleration,
 )
-from shared.model.profile import Configuration, Profile
+from shared.model.profile import Configuration, CustomPlugin, Profile
 from shared.model.world import World
 
 PLUGIN = "PodTopologySpread"
@@ -41,7 +41,7 @@ def read_profiles(
             f"--config {path}: extenders: {one.url} would not be called: a running mesh asks no "
             "extenders yet, muster score does"
         )
-    enabled = {one.name for profile in found.profiles for one in profile.custom}
+    enabled = {one.name for profile in found.profiles for one in _plugins_of(profile)}
     for name in custom.PLUGINS:
         if name not in enabled:
             raise UsageFault(f"--plugin: no profile of {path} enables {name}")
@@ -58,6 +58,12 @@ def read_profiles(
                 "all pods"
             )
     return msgspec.structs.replace(found, profiles=chosen)
+
+
+def _plugins_of(profile: Profile) -> tuple[CustomPlugin, ...]:
+    """All plugins of users that it enables anywhere."""
+    sorting = () if profile.queue_sort is None else (profile.queue_sort,)
+    return (*profile.custom, *profile.pre_enqueue, *sorting)
 
 
 def scheduler_names(config: Configuration | None, names: Sequence[str]) -> list[str]:
@@ -82,11 +88,22 @@ def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict
             "schedulers": scheduler_names(config, ()),
             "default_spread": any(map(spreads_by_default, profiles)),
             "volumes": True,
+            **_queue_plugins(profiles),
         },
         "queueing": queueing,
         "placement": {"profiles": msgspec.to_builtins(profiles)},
     }
     return {**options, **{name: {**found, **options.get(name, {})} for name, found in more.items()}}
+
+
+def _queue_plugins(profiles: Sequence[Profile]) -> dict[str, Any]:
+    """Who decides what is queued and in which order, where plugins of users do."""
+    gating = {one.name: one.pre_enqueue for one in profiles if one.pre_enqueue}
+    found: dict[str, Any] = {"pre_enqueue": gating} if gating else {}
+    if profiles[0].queue_sort is not None:  # all profiles have the same
+        found["queue_sort"] = profiles[0].queue_sort
+    plain: dict[str, Any] = msgspec.to_builtins(found)
+    return plain
 
 
 def spreads_by_default(profile: Profile) -> bool:

@@ -173,7 +173,9 @@ class Runner:
             else:
                 spec = self._spread(spec, seen)
                 message = tally.message(number) if number else ""
-                final.waiting.append(Waiting(number, pod.name, spec, message, seen.gang, pod.gated))
+                waiting = Waiting(number, pod.name, spec, message, seen.gang, pod.gated)
+                waiting.held_by = tally.gate(number)
+                final.waiting.append(waiting)
         return final
 
     def _spread(self, spec: PodSpec, seen: PodsSeen) -> PodSpec:

@@ -12,7 +12,14 @@ from msgspec import Struct
 
 from shared.events.base import Event
 from shared.events.binding import Bound
-from shared.events.ingest import GangSet, PodsGone, PodsNamed, PodsPending
+from shared.events.ingest import (
+    GangSet,
+    PodsGone,
+    PodsNamed,
+    PodsPending,
+    PodsRelabelled,
+    SignaturesQueued,
+)
 from shared.events.permit import GangCommitted, GangTimedOut
 from shared.events.placement import GangHeld, Refused, Reserved
 from shared.events.preemption import EvictAsked, PreemptionOpened
@@ -45,6 +52,8 @@ class Tally:
         self.pods: dict[int, PodFacts] = {}
         self.gone: set[int] = set()
         self.messages: dict[int, str] = {}
+        self.gates: dict[int, str] = {}  # signatures that a plugin of a user holds back
+        self.gated: dict[int, int] = {}  # pods of theirs
         self.gang_keys: dict[int, str] = {}
         self.gang_messages: dict[int, str] = {}
         self.gangs_tried: set[int] = set()
@@ -61,7 +70,9 @@ class Tally:
         self.voids = 0
         self._apply: dict[type[Event], Callable[[Any], None]] = {
             PodsNamed: self._named,
+            SignaturesQueued: self._queued,
             PodsPending: self._pending,
+            PodsRelabelled: self._relabelled,
             PodsGone: lambda event: self.gone.update(unpack(event.ids).tolist()),
             GangSet: self._gang_set,
             Dispatched: self._dispatched,
@@ -104,6 +115,19 @@ class Tally:
             return self.gang_messages.get(gang, "")
         return self.messages.get(number, "")
 
+    def gate(self, number: int) -> str:
+        """Which plugin of a user holds the pod back, and why; empty if none does."""
+        return self.gates.get(self.gated.get(number, 0), "")
+
+    def _queued(self, event: SignaturesQueued) -> None:
+        self.gates.update(zip(unpack(event.sigs).tolist(), event.gates, strict=True))
+
+    def _gated(self, number: int, sig: int) -> None:
+        if self.gates.get(sig):
+            self.gated[number] = sig
+        else:
+            self.gated.pop(number, None)
+
     def _named(self, event: PodsNamed) -> None:
         if self.first_ms < 0:
             self.first_ms = self._now_ms
@@ -116,6 +140,14 @@ class Tally:
             for number in unpack(event.ids).tolist():
                 if number in self.pods:
                     self.pods[number].gang = event.gang
+        for number in unpack(event.ids).tolist() if self.gates else ():
+            self._gated(number, event.sig)
+
+    def _relabelled(self, event: PodsRelabelled) -> None:
+        if self.gates:
+            columns = unpack(event.ids).tolist(), unpack(event.sigs).tolist()
+            for number, sig in zip(*columns, strict=True):
+                self._gated(number, sig)
 
     def _gang_set(self, event: GangSet) -> None:
         self.gang_keys[event.gang] = event.key

@@ -20,7 +20,7 @@ from services.placement.core.state import PlacementState
 from services.placement.core.undecided import obstacle
 from services.queueing.core.messages import fit_error, gang_message, parked_message, sum_reasons
 from services.queueing.core.state import QueueingState, Sig
-from services.queueing.core.why import why
+from services.queueing.core.why import gated_message, why
 from services.queueing.transitions import Pod
 from shared.events.base import Event
 from shared.events.binding import BindFailed, Bound
@@ -306,7 +306,7 @@ def _standing(queue: QueueingState, pod: int, name: str) -> Answer:
         if code is Pod.PARKED:
             answer.message = parked_message(sig, queue.config)
     if code is Pod.GATED:
-        answer.message = "it has scheduling gates"
+        answer.message = gated_message(queue, pod)
     return answer
 
 

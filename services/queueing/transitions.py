@@ -11,7 +11,7 @@ class Pod(IntEnum):
     """Where a pod stands in the queue."""
 
     UNKNOWN = 0  # never seen pending
-    GATED = 1  # has scheduling gates
+    GATED = 1  # has scheduling gates, or a plugin of a user holds it back
     READY = 2  # in its signature's queue
     IN_FLIGHT = 3  # in an open attempt at a shard
     LEFT = 4  # refused by a shard, to be tried at another
@@ -31,7 +31,10 @@ _RULES: tuple[tuple[str, Pod, tuple[Pod, ...]], ...] = (
     (
         "gated",
         Pod.GATED,
-        (Pod.UNKNOWN, Pod.READY, Pod.LEFT, Pod.PARKED, Pod.BACKOFF, Pod.WAITING),
+        (
+            *(Pod.UNKNOWN, Pod.READY, Pod.IN_FLIGHT, Pod.LEFT, Pod.PARKED, Pod.ASKING),
+            *(Pod.BACKOFF, Pod.WAITING, Pod.TRYING),
+        ),
     ),
     (
         "queued",

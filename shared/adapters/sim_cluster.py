@@ -32,7 +32,7 @@ from shared.events.observed import (
 from shared.model.answers import Answer
 from shared.model.cluster_objects import ClusterObject
 from shared.model.columns import join, pack, split
-from shared.model.objects import Budget, Gang, Node
+from shared.model.objects import Budget, Gang, Node, PodSpec
 from shared.model.world import Arrival, World
 from shared.ports.cluster import (
     ALL_KINDS,
@@ -195,6 +195,16 @@ class SimCluster:
             pod.gated = False
             pod.revision = self._happens("touch", pod.uid, detail="ungated")
         self._publish(*self._columns(found))
+
+    def change(self, uid: str, spec: PodSpec) -> None:
+        """A pod is seen with another spec, because its labels or annotations are others."""
+        pod = self.pods[uid]
+        came = self._batches[pod.batch]
+        changed = msgspec.structs.replace(came.pods, spec=spec)
+        self._batches.append(msgspec.structs.replace(came, pods=changed))
+        pod.batch = len(self._batches) - 1
+        pod.revision = self._happens("touch", uid, detail="changed")
+        self._publish(*self._columns([pod]))
 
     def foreign_bind(self, uid: str, node: str) -> bool:
         """Somebody else binds a pod, without any precondition."""

@@ -142,10 +142,19 @@ def _own(e: Any, column: str, v: View) -> int:
     return column_of(e, column)[v.row(column_of(e, "ids"))]
 
 
+def _queued(e: ingest.SignaturesQueued) -> str:
+    """The first of the signatures, and how many more there are."""
+    gate = f", not yet: {e.gates[0]}" if e.gates[0] else ""
+    more = f", and {len(e.gates) - 1} more" if len(e.gates) > 1 else ""
+    first = column_of(e, "sigs")[0], column_of(e, "orders")[0]
+    return f"plugins: signature {first[0]} queued by {first[1]}{gate}{more}"
+
+
 Line = Callable[[Any, View], str]
 
 WORLD: dict[type[Event], Line] = {
     ingest.SignatureDefined: lambda e, v: f"signature {e.sig} defined, priority {e.spec.priority}",
+    ingest.SignaturesQueued: lambda e, _: _queued(e),
     ingest.SignatureRetired: lambda e, v: f"signature {e.sig} retired",
     ingest.PodsPending: lambda e, v: (
         f"{v.pods(column_of(e, 'ids'))} pending, signature {e.sig}"

@@ -16,6 +16,22 @@ class SignatureDefined(Event, frozen=True, gc=False):
         return ("queueing", "placement", "permit", "preemption")
 
 
+class SignaturesQueued(Event, frozen=True, gc=False):
+    """How pods of these signatures are queued where plugins of users have a say: `orders` in place
+    of the priority, and `gates`, why they are not queued yet ("" = they are), parallel to `sigs`.
+    Told with a signature; `again` for all that another configuration changes, and the pending pods
+    whose gate it changes follow.
+    """
+
+    sigs: bytes
+    orders: bytes
+    gates: tuple[str, ...]
+    again: bool = False
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing", "placement")
+
+
 class SignatureRetired(Event, frozen=True, gc=False):
     """No live pod has this signature any more."""
 
@@ -265,6 +281,7 @@ class SourceAdvanced(Event, frozen=True, gc=False):
 
 IngestEvent = (
     SignatureDefined
+    | SignaturesQueued
     | SignatureRetired
     | PodsPending
     | PodsRelabelled

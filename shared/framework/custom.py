@@ -16,8 +16,11 @@ from shared.model.objects import CPU, MEMORY, NO_EXECUTE, NO_SCHEDULE, PodSpec, 
 if TYPE_CHECKING:
     from shared.framework.table import NodeTable
 
+PRE_ENQUEUE, QUEUE_SORT = "preEnqueue", "queueSort"
 PRE_FILTER, FILTER, PRE_SCORE, SCORE = "preFilter", "filter", "preScore", "score"
 METHODS = {
+    PRE_ENQUEUE: ("pre_enqueue",),
+    QUEUE_SORT: ("queue_sort",),
     PRE_FILTER: ("pre_filter",),
     FILTER: ("filter", "filter_node"),
     PRE_SCORE: ("pre_score",),
@@ -173,6 +176,14 @@ class Plugin:
         # For metrics; nothing is decided by them.
         self.scalar_calls = 0
         self.errors = 0
+
+    def pre_enqueue(self, pod: Pod) -> str | None:
+        """Why the pod may not be queued yet; None = it may."""
+        raise NotImplementedError
+
+    def queue_sort(self, pod: Pod) -> int:
+        """What the queue goes by in place of the priority: higher goes first."""
+        raise NotImplementedError
 
     def pre_filter(self, pod: Pod) -> str | None:
         """Why no node at all may take the pod; None = look at the nodes."""

@@ -21,7 +21,7 @@ HIGHEST = 100
 RAW_MAX = 1 << 31
 
 
-def _asked(plugin: Plugin, question: Callable[[], Any]) -> tuple[Any, str]:
+def asked(plugin: Plugin, question: Callable[[], Any]) -> tuple[Any, str]:
     """The answer, and what went wrong: the same words wherever it goes wrong."""
     try:
         return question(), ""
@@ -29,6 +29,16 @@ def _asked(plugin: Plugin, question: Callable[[], Any]) -> tuple[Any, str]:
         plugin.errors += 1
         line = extract_tb(error.__traceback__)[-1].lineno
         return None, f"plugin {plugin.name} raised {type(error).__name__} at line {line}"
+
+
+def word_of(plugin: Plugin, method: str, spec: PodSpec) -> tuple[str | None, str]:
+    """What a method says that says why not, or None; and what went wrong."""
+    pod = Pod(spec, plugin.reads)
+    said, wrong = asked(plugin, lambda: getattr(plugin, method)(pod))
+    if not wrong and said is not None and not isinstance(said, str):
+        plugin.errors += 1
+        wrong = f"plugin {plugin.name}: {method} gave no text"
+    return said, wrong
 
 
 def _one_by_one(plugin: Plugin, table: "NodeTable", ask: Callable[..., Any], pod: Pod) -> list[Any]:
@@ -55,11 +65,7 @@ class CustomPreFilter:
 
     def rejects(self, spec: PodSpec) -> str | None:
         """Why, None = it does not."""
-        pod = Pod(spec, self.plugin.reads)
-        said, wrong = _asked(self.plugin, lambda: self.plugin.pre_filter(pod))
-        if not wrong and said is not None and not isinstance(said, str):
-            self.plugin.errors += 1
-            wrong = f"plugin {self.name}: pre_filter gave no text"
+        said, wrong = word_of(self.plugin, "pre_filter", spec)
         return wrong or said
 
     def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
@@ -80,7 +86,7 @@ class CustomFilter:
 
     def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
         """Nodes that may not take the pod; all of them if the plugin does not know."""
-        passing, wrong = _asked(self.plugin, lambda: self._passing(table, spec))
+        passing, wrong = asked(self.plugin, lambda: self._passing(table, spec))
         self.message = wrong or self._own
         if wrong:
             return np.ones(table.size, np.bool_)
@@ -101,7 +107,7 @@ class CustomFilter:
 def _applies(plugin: Plugin, spec: PodSpec) -> bool:
     if not plugin.has("pre_score"):
         return True
-    said, _ = _asked(plugin, lambda: bool(plugin.pre_score(Pod(spec, plugin.reads))))
+    said, _ = asked(plugin, lambda: bool(plugin.pre_score(Pod(spec, plugin.reads))))
     return bool(said)
 
 
@@ -117,7 +123,7 @@ class CustomScore:
         """What the plugin says, cut to what scores may be."""
         if not self.applies(spec):
             return None
-        found, _ = _asked(self.plugin, lambda: self._raw(table, spec))
+        found, _ = asked(self.plugin, lambda: self._raw(table, spec))
         if found is None:
             return None
         cut: I64 = np.clip(found, 0, RAW_MAX if self.is_normalised else HIGHEST)
@@ -153,7 +159,7 @@ class CustomAmounts:
     def scores(self, cols: F64) -> I64:
         """Of gathered nodes, shape (m,)."""
         size = cols.shape[1]
-        found, _ = _asked(self._plugin, lambda: self._column(cols, size))
+        found, _ = asked(self._plugin, lambda: self._column(cols, size))
         return np.zeros(size, np.int64) if found is None else np.clip(found, 0, HIGHEST)
 
     def _column(self, cols: F64, size: int) -> I64 | None:

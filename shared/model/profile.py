@@ -74,10 +74,11 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     Two are InterPodAffinity's: what a required affinity of a pod that is there counts, and whether
     pods that prefer nobody are not scored by it. `default_spread`: constraints of pods without any,
     which lack a selector; None = those of the system, which do not ask for nodes with all keys.
-    `bind_timeout_ms` is how long a pod's claims may take to be bound. `custom` are the plugins of
-    users that it names anywhere. `percentage_of_nodes_to_score`: the share of nodes after which a
-    search for nodes ends, 0 = it follows from their number, None = it never ends early. `extended`
-    = extenders filter or score its nodes as well.
+    `bind_timeout_ms` is how long a pod's claims may take to be bound.
+    `custom` are the plugins of users that look at nodes; `pre_enqueue` and `queue_sort` those that
+    say who is queued, and in which order in place of PrioritySort. `percentage_of_nodes_to_score`:
+    the share of nodes after which a search for nodes ends, 0 = it follows from their number, None =
+    it never ends early. `extended` = extenders filter or score its nodes as well.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -99,6 +100,8 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     custom: tuple[CustomPlugin, ...] = ()
     percentage_of_nodes_to_score: int | None = None
     extended: bool = False
+    pre_enqueue: tuple[CustomPlugin, ...] = ()
+    queue_sort: CustomPlugin | None = None
 
     def weight(self, plugin: str) -> int:
         """What a score plugin counts, 0 = it does not run."""

@@ -97,6 +97,36 @@ class Breaks(Plugin):
         return np.zeros(len(nodes) + 1, np.int64)
 
 
+class HasTeam(Plugin):
+    """preEnqueue: pods wait until they name their team."""
+
+    reads = ("labels.team",)
+
+    def pre_enqueue(self, pod: Pod) -> Any:
+        return None if pod["labels.team"] else "the pod names no team"
+
+
+class ByRank(Plugin):
+    """queueSort: by an annotation, whatever the priority."""
+
+    reads = ("annotations.rank",)
+
+    def queue_sort(self, pod: Pod) -> Any:
+        return int(pod["annotations.rank"] or 0)
+
+
+class Unsure(Plugin):
+    """Raises, or gives what is no answer, as the label says."""
+
+    reads = ("labels.how",)
+
+    def pre_enqueue(self, pod: Pod) -> Any:
+        return {"number": 7, "open": None}[pod["labels.how"]]
+
+    def queue_sort(self, pod: Pod) -> Any:
+        return {"float": 1.5, "large": 1 << 62, "open": 3}[pod["labels.how"]]
+
+
 KINDS = (ByZone, ByZoneEach, Tainted, FewRacks, Packs, Breaks)
 
 

@@ -20,6 +20,7 @@ from shared.events.ingest import (
     PodsGone,
     PodsPending,
     SignatureDefined,
+    SignaturesQueued,
 )
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.placement import (
@@ -38,17 +39,12 @@ from shared.events.queueing import (
     PreemptAsked,
     ReasonsAsked,
 )
-from shared.model.columns import pack, unpack
+from shared.model.columns import pack
 from shared.model.objects import PodSpec
+from tests.properties.queueing_observer import PRIORITIES, Observer, ids_of, in_state
 
 SIZES = (1, 2, 3, 5)
-PRIORITIES = (0, 0, 5, 9)
 encode = msgspec.msgpack.Encoder(order="deterministic").encode
-
-
-def ids_of(column: bytes) -> list[int]:
-    found: list[int] = unpack(column).tolist()
-    return found
 
 
 class Shard:
@@ -116,98 +112,21 @@ class Shard:
         )
 
 
-class Observer:
-    """The safety rules, over what queueing has consumed and decided."""
-
-    def __init__(self, shards: int) -> None:
-        self.all = (1 << shards) - 1
-        self.open: dict[int, int] = {}  # pod -> attempt
-        self.over: set[int] = set()
-        self.has_node: set[int] = set()
-        self.nominated: set[int] = set()
-        self.refused: dict[int, int] = {}
-        self.attempts: set[int] = set()
-
-    def consumed(self, event: Event) -> None:
-        match event:
-            case Reserved() | Refused():
-                for pod in ids_of(event.ids):
-                    if self.open.get(pod) == event.attempt:
-                        del self.open[pod]
-                        if isinstance(event, Reserved):
-                            self.has_node.add(pod)
-                if isinstance(event, Refused):
-                    mask = self.refused.get(event.sig, 0)
-                    self.refused[event.sig] = mask | 1 << event.shard
-            case Improved():
-                for sig in ids_of(event.sigs):
-                    self.refused[sig] = self.refused.get(sig, 0) & ~(1 << event.shard)
-            case PodsGone() | PodsAssigned() | Bound():
-                for pod in ids_of(event.ids):
-                    self.open.pop(pod, None)
-                    self.over.add(pod)
-            case BindFailed():
-                for pod in ids_of(event.ids):
-                    self.open.pop(pod, None)
-                    self.has_node.discard(pod)
-                    if event.reason != "abandoned":
-                        self.over.add(pod)
-            case GangCommitted():
-                for pod in ids_of(event.ids):
-                    if self.open.get(pod) == event.attempt:
-                        del self.open[pod]
-                        self.has_node.add(pod)
-                for pod in [pod for pod in self.open if self.open[pod] == event.attempt]:
-                    del self.open[pod]
-            case GangReleased() | GangTimedOut():
-                for pod in [pod for pod in self.open if self.open[pod] == event.attempt]:
-                    del self.open[pod]
-            case NominationReady():
-                self.nominated.add(event.pod)
-
-    def decided(self, state, event: Event) -> None:
-        """Called before the event is applied."""
-        match event:
-            case Dispatched():
-                self._tried(event.attempt, ids_of(event.ids))
-                if not (event.urgent and set(ids_of(event.ids)) & self.nominated):
-                    self._priority(state, event)
-            case GangDispatched():
-                self._tried(
-                    event.attempt, [pod for part in event.members for pod in ids_of(part.ids)]
-                )
-
-    def _tried(self, attempt: int, pods: list[int]) -> None:
-        assert attempt not in self.attempts, "an attempt's number is never used twice"
-        self.attempts.add(attempt)
-        for pod in pods:
-            assert pod not in self.open, f"pod {pod} is in two open attempts"
-            assert pod not in self.over, f"pod {pod} is tried after its end"
-            assert pod not in self.has_node, f"pod {pod} is tried while it has a node"
-            self.open[pod] = attempt
-
-    def _priority(self, state, event: Dispatched) -> None:
-        free = state.free_mask()
-        waiting = {int(state.pods.sig[pod - state.pods.base]) for pod in in_state(state, Pod.READY)}
-        for sig in waiting:
-            if PRIORITIES[sig % 4] > PRIORITIES[event.sig % 4]:
-                usable = free & ~self.refused.get(sig, 0)
-                assert not usable, f"signature {sig} was passed by {event.sig} of lower priority"
-
-
-def in_state(state, code: Pod) -> list[int]:
-    found: list[int] = state.pods.in_state(code).tolist()
-    return found
-
-
 class World:
     """Queueing with everything around it, driven by bytes."""
 
-    def __init__(self, script: bytes, shards: int = 2, config=None, reload_at: int = -1) -> None:
+    def __init__(
+        self,
+        script: bytes,
+        shards: int = 2,
+        config=None,
+        reload_at: int = -1,
+        plugins: bool = False,
+    ) -> None:
         self.core = QueueingCore(shards)
         self.state = self.core.new()
         self.state.now_ms = 1_000
-        self.script, self.at, self.reload_at = script, 0, reload_at
+        self.script, self.at, self.reload_at, self.plugins = script, 0, reload_at, plugins
         self.shards = [Shard(number, [6, 4]) for number in range(shards)]
         self.observer = Observer(shards)
         self.ingest: deque[Event] = deque()
@@ -218,6 +137,8 @@ class World:
         self.tape: list[tuple[int, Event]] = []  # everything applied, with its time
         self.next_pod, self.next_ask, self.steps = 1, 1, 0
         self.pods: dict[int, int] = {}  # living pods -> signature
+        self.gang_of: dict[int, int] = {}
+        self.gated: set[int] = set()  # by gates of their own
         self.tries: deque[GangDispatched] = deque()
         self.asked: deque[int] = deque()
         self.nominations: list[tuple[int, int]] = []
@@ -244,6 +165,7 @@ class World:
             *(self.bind, self.permit_answers, self.preemption_answers, self.victims_leave),
             *(self.node_joins, self.change),
         ]
+        actions += [self.say, self.change] if self.plugins else []
         while not self.drained:
             actions[self.draw(len(actions))]()
         return self
@@ -259,6 +181,8 @@ class World:
         ids = list(range(self.next_pod, self.next_pod + count))
         self.next_pod += count
         self.pods.update(dict.fromkeys(ids, sig))
+        self.gang_of.update(dict.fromkeys(ids, gang))
+        self.gated.update(ids if gated else ())
         self.ingest.append(PodsPending(sig, pack(ids), gang, gated=gated))
 
     def arrive_gang(self) -> None:
@@ -302,7 +226,17 @@ class World:
             self.pods[pod] = sig
             gang = int(self.state.pods.gang[pod - self.state.pods.base]) if self._met(pod) else 0
             if self._met(pod):
+                self.gated.discard(pod)
                 self.ingest.append(PodsPending(sig, pack([pod]), gang))
+
+    def say(self) -> None:
+        """Another configuration: plugins of users say something else of all signatures."""
+        orders = [10 * self.draw(5) for _ in range(4)]
+        gates = tuple("P: not yet" if self.draw(4) == 3 else "" for _ in range(4))
+        self.ingest.append(SignaturesQueued(pack([1, 2, 3, 4]), pack(orders), gates, again=True))
+        for pod, sig in sorted(self.pods.items()):
+            gated = pod in self.gated
+            self.ingest.append(PodsPending(sig, pack([pod]), self.gang_of[pod], gated=gated))
 
     def _met(self, pod: int) -> bool:
         pods = self.state.pods

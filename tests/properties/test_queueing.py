@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.queueing.transitions import Pod
-from tests.properties.queueing_model import SIZES, World, encode, in_state
+from tests.properties.queueing_model import SIZES, World, encode
+from tests.properties.queueing_observer import in_state
 
 
 def long_script(seed: int) -> bytes:
@@ -127,3 +128,23 @@ def test_decisions_do_not_depend_on_the_hash_seed(hash_seed):
         check=True,
     )
     assert other.stdout.strip() == fingerprint(7)
+
+
+@given(SCRIPTS, CONFIGS, SHARDS, st.integers(1, 60))
+@settings(max_examples=50)
+def test_plugins_that_hold_and_order_pods_lose_none(script, config, shards, at):
+    """Those that are held at the end are gated, those let in again are not; and a loaded state
+    decides the same.
+    """
+    world = World(script, shards, config, plugins=True).run().heal()
+    again = World(script, shards, config, reload_at=at, plugins=True).run().heal()
+    assert again.log == world.log
+    resting = {Pod.PARKED, Pod.WAITING, Pod.BOUND, Pod.GONE}
+    for pod in world.pods:
+        code = world.state.pods.state_of(pod)
+        sig = int(world.state.pods.sig[pod - world.state.pods.base])
+        if code is Pod.GATED:
+            assert sig in world.state.gates or pod in world.gated, f"pod {pod} is held by nobody"
+        else:
+            assert code in resting
+            assert code is not Pod.WAITING or sig not in world.state.gates

@@ -1,10 +1,11 @@
 """A small cluster and the whole mesh, in virtual time: things happen, and what became of pods."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from muster.mesh import Mesh, all_journals
 from muster.simulation.process import inline
@@ -42,11 +43,14 @@ class Scene:
 
     def __init__(self, cluster: SimCluster, log: MemoryLog, placements: int) -> None:
         self.cluster, self._log, self._placements = cluster, log, placements
+        self._specs: dict[str, PodSpec] = {}
 
     def pods(self, *names: str, cpu_milli: int, gang: str = "", gated: bool = False, **spec: Any):
         """Pods alike come."""
+        made = PodSpec(requests=((CPU, cpu_milli),), nonzero_cpu_milli=cpu_milli, **spec)
+        self._specs.update(dict.fromkeys(names, made))
         seen = PodsSeen(
-            spec=PodSpec(requests=((CPU, cpu_milli),), nonzero_cpu_milli=cpu_milli, **spec),
+            spec=made,
             uids=join(f"uid-{name}" for name in names),
             names=join(names),
             revisions=b"",
@@ -66,6 +70,10 @@ class Scene:
     def ungate(self, *names: str) -> None:
         """Their last gate is removed."""
         self.cluster.ungate([f"uid-{name}" for name in names])
+
+    def change(self, name: str, **spec: Any) -> None:
+        """A pod is another in these fields of its spec."""
+        self.cluster.change(f"uid-{name}", replace(self._specs[name], **spec))
 
     async def settle(self, seconds: float = SETTLE_S) -> None:
         """Time passes."""
@@ -110,6 +118,7 @@ def play(
     batch: bool = True,
     grace_ms: int = 0,
     profiles: Sequence[Profile] = (),
+    ingest: Mapping[str, Any] | None = None,
 ) -> None:
     """Tell the story to the mesh; nothing random, and an hour passes at once."""
 
@@ -123,7 +132,10 @@ def play(
             store=MemorySnapshots(),
             cluster=cluster,
             placements=placements,
-            config={"placement": {"batch": batch, "profiles": to_builtins(profiles)}},
+            config={
+                "placement": {"batch": batch, "profiles": to_builtins(profiles)},
+                "ingest": to_builtins(ingest or {}),
+            },
             host=Host(SimClock(loop), "scene", lambda: str(next(numbers)), inline),
         )
         serving = asyncio.create_task(mesh.serve(all_journals(placements)))

@@ -1,10 +1,12 @@
-"""Five scenarios that kube-scheduler's integration tests tell of its queue and of gangs."""
+"""Scenarios that kube-scheduler's integration tests tell of its queue and of gangs; and plugins."""
+
+from typing import Any
 
 import pytest
 
-from shared.model.objects import NO_SCHEDULE, HostPort, Taint
+from shared.model.objects import NO_SCHEDULE, HostPort, PodSpec, Taint
 from shared.model.profile import DEFAULT_FILTERS, Profile
-from shared.testing.custom_plugins import ByZone, known
+from shared.testing.custom_plugins import ByRank, ByZone, HasTeam, known
 from tests.scenarios.scene import Scene, node, play
 
 MESHES = [
@@ -170,3 +172,56 @@ def test_a_plugin_of_a_user_needs_no_hint(mesh):
     with known(ByZone) as custom:
         profile = Profile(filters=(*DEFAULT_FILTERS, "ByZone"), custom=custom)
         play(story, node("only", 2_000, labels={"zone": "x"}), profiles=[profile], **mesh)
+
+
+TEAM = (("labels.team", "a"),)
+
+
+@anywhere
+def test_a_plugin_holds_pods_until_they_have_a_label(mesh):
+    async def story(scene: Scene):
+        scene.gang("default/w/g", 3)
+        scene.pods("a", "b", cpu_milli=1_000, gang="default/w/g", shown=TEAM)
+        scene.pods("c", cpu_milli=1_000, gang="default/w/g")
+        scene.pods("alone", cpu_milli=1_000, priority=7)
+        scene.pods("gated", cpu_milli=1_000, gated=True)
+        await scene.settle()
+        assert scene.running("a", "b", "c", "alone", "gated") == 0
+        scene.ungate("gated")
+        scene.change("c", shown=TEAM)
+        await scene.settle()
+        assert scene.running(*GANG) == 3, "with the last one there are enough"
+        assert scene.running("alone", "gated") == 0, "the plugin still says no"
+        scene.change("alone", shown=TEAM)
+        scene.change("gated", shown=TEAM)
+        await scene.settle()
+        assert scene.running("alone", "gated") == 2
+        assert await scene.refusals() == {}, "a pod that is held is never tried"
+
+    with known(HasTeam) as custom:
+        play(story, *THREE, ingest={"pre_enqueue": {PodSpec().scheduler: custom}}, **mesh)
+
+
+@anywhere
+def test_a_plugin_says_who_is_next(mesh):
+    """Room comes for one pod after the other: they are placed by rank, then by age."""
+    ranks = {"low": "-1", "first": "9", "old": "4", "young": "4"}
+
+    async def story(scene: Scene):
+        scene.pods("full", cpu_milli=1_000, priority=1_000)
+        await scene.settle()
+        for priority, name in enumerate(ranks):
+            spec: Any = {"shown": (("annotations.rank", ranks[name]),), "never_preempts": True}
+            scene.pods(name, cpu_milli=1_000, priority=10 - priority, **spec)
+        await scene.settle()
+        order = []
+        freed = "full"
+        for _ in ranks:
+            scene.delete(freed)
+            await scene.settle()
+            (freed,) = (name for name in ranks if name not in order and scene.running(name))
+            order.append(freed)
+        assert order == ["first", "old", "young", "low"]
+
+    with known(ByRank) as (custom,):
+        play(story, node("only", 1_000), ingest={"queue_sort": custom}, **mesh)

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from shared.model.options import read_options
+from shared.model.profile import CustomPlugin
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -12,12 +13,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `held_names_max` bounds the unknown node names that pods may wait for. With `default_spread`,
     pods without constraints of their own are spread by what selects them (profiles say how). With
     `volumes` shards are told of claims and volumes; journals of before they were do without.
+    `pre_enqueue` (by scheduler) and `queue_sort` are plugins of users.
     """
 
     schedulers: tuple[str, ...] = ()
     held_names_max: int = 20_000
     default_spread: bool = False
     volumes: bool = False
+    pre_enqueue: dict[str, tuple[CustomPlugin, ...]] = {}
+    queue_sort: CustomPlugin | None = None
 
 
 def parse_config(options: dict[str, Any]) -> Config:

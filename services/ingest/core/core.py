@@ -5,12 +5,13 @@ from typing import Any
 
 from services.ingest.core import saved
 from services.ingest.core.assigned import pods_bound_seen
-from services.ingest.core.config import parse_config
+from services.ingest.core.config import Config, parse_config
 from services.ingest.core.groups import budgets_gone, budgets_seen, gangs_gone, gangs_seen
 from services.ingest.core.lists import FIRST, list_began, list_ended
 from services.ingest.core.nodes import SHARD_MASK, nodes_gone, nodes_seen
 from services.ingest.core.objects import objects_gone, objects_seen, tell_storage
 from services.ingest.core.pods import pods_deleted_seen, pods_seen
+from services.ingest.core.queued import requeue
 from services.ingest.core.spreading import respread
 from services.ingest.core.state import IngestState, WrongCluster
 from shared.events import observed as seen
@@ -118,6 +119,12 @@ def _configured(state: IngestState, event: Configured) -> None:
         respread(state, list(state.labelsets.values()), all_anew=True)
     if state.config.volumes and not before.volumes:
         tell_storage(state)
+    if _queues_by(before) != _queues_by(state.config):
+        requeue(state)
+
+
+def _queues_by(config: Config) -> object:
+    return config.schedulers, config.pre_enqueue, config.queue_sort
 
 
 def _world_opened(state: IngestState, event: seen.WorldOpened) -> None:

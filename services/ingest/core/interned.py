@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 
 from services.ingest.core.images import named, numbers_named, tell, unnamed
+from services.ingest.core.queued import tell_queued
 from services.ingest.core.state import HeldGang, IngestState, Labels, LabelSet, Signature
 from services.ingest.core.table import I32
 from shared.events.ingest import SignatureDefined, SignatureRetired
@@ -32,6 +33,8 @@ def take_sig(state: IngestState, spec: PodSpec, key: bytes, pods: int) -> int:
         state.sig_keys[found.sig] = key
         state.next_sig += 1
         state.outbox.append(SignatureDefined(found.sig, spec))
+        if state.queue_plugins is not None:
+            tell_queued(state, found, spec)
         if spec.spread_by:
             state.spread_sigs[found.sig] = spec.spread_by
     found.pods += pods

@@ -14,6 +14,7 @@ from services.ingest.core.config import Config
 from services.ingest.core.images import check_images, named, numbers_named
 from services.ingest.core.interned import add_labels, covers
 from services.ingest.core.nodes import SHARD_BITS, ZONE
+from services.ingest.core.queued import choose_plugins, queued_as
 from services.ingest.core.spreading import check_spread, load_spread
 from services.ingest.core.state import (
     OVERFLOW,
@@ -129,6 +130,7 @@ def load(body: Any, placements: int) -> IngestState:
     for name, value in saved.counters.items():
         setattr(state, name, value)
     state.config = saved.config
+    choose_plugins(state)
     _load_nodes(state, saved)
     _load_interned(state, saved)
     _load_pods(state, saved)
@@ -163,8 +165,9 @@ def _load_nodes(state: IngestState, saved: Saved) -> None:
 
 def _load_interned(state: IngestState, saved: Saved) -> None:
     for sig, key in saved.sigs:
-        images = numbers_named(state, _decoder.decode(key))
-        state.sigs[key] = Signature(sig, images=images)
+        spec = _decoder.decode(key)
+        images = numbers_named(state, spec)
+        state.sigs[key] = Signature(sig, images=images, queued=queued_as(state, spec))
         state.sig_keys[sig] = key
         named(state, images)
     owners = saved.owners or [""] * len(saved.labelsets)

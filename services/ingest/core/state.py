@@ -8,6 +8,7 @@ from services.ingest.core.config import Config
 from services.ingest.core.table import PodTable
 from shared.events.base import Event
 from shared.events.ingest import ListAsked
+from shared.framework.custom_queue import QueuePlugins
 from shared.machine.core import MachineState
 from shared.model.cluster_objects import ClusterObject
 from shared.model.default_spread import Spreaders
@@ -24,13 +25,14 @@ class WrongCluster(Exception):
 
 
 class Signature(Struct):
-    """An interned spec: its number, how many live pods have it, and the images of it that are
-    counted.
+    """An interned spec: its number, how many live pods have it, the images of it that are counted,
+    and what plugins of users say of its queue (order and gate), unless that is as without them.
     """
 
     sig: int
     pods: int = 0
     images: tuple[int, ...] = ()
+    queued: tuple[int, str] | None = None
 
 
 class LabelSet(Struct):
@@ -106,6 +108,7 @@ class IngestState(MachineState):
         """An empty world, no cluster opened yet."""
         super().__init__(())
         self.config = Config()
+        self.queue_plugins: QueuePlugins | None = None  # as the configuration says
         self.cluster = ""
         self.revision = 0
         self.seen_revision = 0

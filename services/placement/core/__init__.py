@@ -34,6 +34,7 @@ from shared.events.ingest import (
     PodsRelabelled,
     SignatureDefined,
     SignatureRetired,
+    SignaturesQueued,
     StorageGone,
     StorageSet,
 )
@@ -117,6 +118,7 @@ def _volumes_failed(state: PlacementState, event: VolumesFailed) -> None:
 HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     Configured: _configured,
     SignatureDefined: facts.signature_defined,
+    SignaturesQueued: facts.signatures_queued,
     SignatureRetired: facts.signature_retired,
     NodesSet: facts.nodes_set,
     ImagesCounted: facts.images_counted,

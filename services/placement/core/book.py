@@ -136,6 +136,7 @@ def forget_if_unused(state: PlacementState, sig: int) -> None:
     nominated = any(one.sig == sig for one in state.nominations.values())
     if not state.sig_pods.get(sig) and not nominated:
         state.retired.discard(sig)
+        state.orders.pop(sig, None)
         if state.sigs[sig].is_concerned:
             state.table.counters.drop(state.sigs[sig])
         del state.specs[sig], state.sigs[sig], state.loads[sig]

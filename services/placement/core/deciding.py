@@ -133,7 +133,7 @@ def place_head(state: PlacementState, work: Work, most: int) -> Reserved | Refus
             event = _on_nominated_node(state, work, ids)
             if event is not None:
                 return event
-        held = nominations.held_against(state, work.priority, pod)
+        held = nominations.held_against(state, state.specs[work.sig].priority, pod)
     if state.tree is not None:
         return _sampled(state, work, ids[:1], held)
     count = min(len(ids), most) if state.config.batch else 1
@@ -180,7 +180,9 @@ def _on_nominated_node(state: PlacementState, work: Work, ids: I64) -> Reserved 
     row = state.table.row_of(node)
     if row is None:
         return None
-    held = nominations.held_by(nominations.on(state, node), state, work.priority, pod)
+    held = nominations.held_by(
+        nominations.on(state, node), state, state.specs[work.sig].priority, pod
+    )
     picks = place_there(state.table, compiled(state, work.sig), row, held)
     return reserve(state, work, ids, picks) if len(picks.rows) else None
 

@@ -61,7 +61,8 @@ def _queue(state: PlacementState, attempt: int, sig: int, urgent: bool, ids: I64
         return
     for own, part in by_own_sig(state, sig, ids):
         spec = state.specs.get(own)
-        state.todo.add(Work(attempt, own, part, urgent, spec.priority if spec else 0, order))
+        priority = state.orders.get(own, spec.priority if spec else 0)
+        state.todo.add(Work(attempt, own, part, urgent, priority, order))
 
 
 def admit_ask(state: PlacementState, ask: Ask) -> None:

@@ -31,6 +31,7 @@ from shared.events.ingest import (
     PodsGone,
     SignatureDefined,
     SignatureRetired,
+    SignaturesQueued,
     StorageGone,
     StorageSet,
 )
@@ -55,6 +56,13 @@ def signature_defined(state: PlacementState, event: SignatureDefined) -> None:
             state.todo.add(one)
         else:
             admit_ask(state, one)
+
+
+def signatures_queued(state: PlacementState, event: SignaturesQueued) -> None:
+    """Dispatches are worked off in the order that queueing has."""
+    orders = dict(zip(unpack(event.sigs).tolist(), unpack(event.orders).tolist(), strict=True))
+    state.orders.update(orders)
+    state.todo.reorder(orders)
 
 
 def signature_retired(state: PlacementState, event: SignatureRetired) -> None:

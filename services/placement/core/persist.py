@@ -42,6 +42,7 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "volumes_over": [[pod, why] for pod, why in sorted(state.volumes_over.items())],
         "nodes": [[node, state.nodes[node]] for node in sorted(state.nodes)],
         "specs": [[sig, state.specs[sig]] for sig in sorted(state.specs)],
+        **({"orders": [list(one) for one in sorted(state.orders.items())]} if state.orders else {}),
         "retired": sorted(state.retired),
         "last_sig": state.last_sig,
         "ids": pack(ledger.ids(rows)),
@@ -103,6 +104,7 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
     kept = body.get("namespaces", ())
     state.namespaces.update((name, tuple((k, v) for k, v in labels)) for name, labels in kept)
     state.specs = {sig: msgspec.convert(value, PodSpec) for sig, value in body["specs"]}
+    state.orders = dict(body.get("orders", ()))
     state.retired = set(body["retired"])
     state.last_sig = body["last_sig"]
     _load_ledger(state, body)

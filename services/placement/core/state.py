@@ -113,6 +113,7 @@ class PlacementState(MachineState):
         self.volumes_over: dict[int, str] = {}  # who need not wait longer, and why if it failed
         self.waits_on: dict[tuple[str, str], list[int]] = {}  # by claim or volume; follows
         self.specs: dict[int, PodSpec] = {}
+        self.orders: dict[int, int] = {}  # what plugins of users put in place of the priority
         self.retired: set[int] = set()
         self.last_sig = 0
         self.ledger = Ledger()

@@ -6,7 +6,7 @@ before dispatches. Nothing here decides; deciding reads the head and its events 
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -23,7 +23,8 @@ Asked = OfferAsked | HoldAsked | DryRunAsked | NominateAsked
 class Work:
     """Pods of one dispatch that are not answered yet, in their order; `start` = the next one.
 
-    `key` orders dispatches: urgent first, then higher priority, then arrival.
+    `key` orders dispatches: urgent first, then higher priority, then arrival. The priority is
+    queueing's: a plugin of a user may say another than the pods have.
     """
 
     __slots__ = ("attempt", "ids", "key", "order", "priority", "sig", "start", "urgent")
@@ -85,6 +86,12 @@ class Todo:
             works.insert(bisect(works, work.key, key=_KEY), work)
         else:
             works.append(work)
+
+    def reorder(self, orders: Mapping[int, int]) -> None:
+        """Dispatches of these signatures go by other priorities."""
+        for work in self.works:
+            work.prioritise(orders.get(work.sig, work.priority))
+        self.works = deque(sorted(self.works, key=_KEY))
 
     def head(self) -> Work:
         """The dispatch whose turn it is."""

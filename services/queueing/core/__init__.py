@@ -42,6 +42,7 @@ from shared.events.ingest import (
     PodsRelabelled,
     SignatureDefined,
     SignatureRetired,
+    SignaturesQueued,
     WorldListed,
 )
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
@@ -93,6 +94,7 @@ HANDLERS: dict[type[Event], Callable[[QueueingState, Any], None]] = {
     Configured: _configured,
     WorldListed: _world_listed,
     SignatureDefined: intake.defined,
+    SignaturesQueued: intake.queued,
     SignatureRetired: intake.retired,
     PodsPending: intake.pending,
     PodsRelabelled: relabel.relabelled,

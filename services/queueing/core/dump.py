@@ -80,6 +80,7 @@ def dump(state: QueueingState) -> dict[str, Any]:
         "nominated": [[pod, state.nominated[pod]] for pod in sorted(state.nominated)],
         "closed": sorted(state.closed),
         "heirs": [list(heir) for heir in state.heirs],
+        **({"gates": [list(one) for one in sorted(state.gates.items())]} if state.gates else {}),
         "lane": _fields(state.lane, LANE_FIELDS),
         "listing_ms": state.listing_ms,
         "rate": _fields(state.rate, RATE_FIELDS),
@@ -140,6 +141,7 @@ def load(state: QueueingState, body: Any) -> None:
     state.nominated = dict(body["nominated"])
     state.closed = dict.fromkeys(body["closed"])
     state.heirs = [(at, old, new) for at, old, new in body.get("heirs", ())]
+    state.gates = dict(body.get("gates", ()))
     _fill(state.lane, LANE_FIELDS, body["lane"])
     state.listing_ms = body["listing_ms"]
     _fill(state.rate, RATE_FIELDS, body["rate"])

@@ -3,10 +3,16 @@
 import numpy as np
 
 from services.queueing.core import members, moves
+from services.queueing.core.dump import reindex
 from services.queueing.core.pods import SMALL
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.transitions import Pod
-from shared.events.ingest import PodsPending, SignatureDefined, SignatureRetired
+from shared.events.ingest import (
+    PodsPending,
+    SignatureDefined,
+    SignatureRetired,
+    SignaturesQueued,
+)
 from shared.model.columns import I64, few, size, unpack
 from shared.model.objects import CPU, MEMORY
 
@@ -27,6 +33,20 @@ def defined(state: QueueingState, event: SignatureDefined) -> None:
     state.sigs[event.sig] = sig
 
 
+def queued(state: QueueingState, event: SignaturesQueued) -> None:
+    """What plugins of users say of signatures; pods whose gate it changes are told as pending."""
+    columns = (unpack(event.sigs).tolist(), unpack(event.orders).tolist(), event.gates)
+    for number, order, gate in zip(*columns, strict=True):
+        state.sigs[number].priority = order
+        if gate:
+            state.gates[number] = gate
+        else:
+            state.gates.pop(number, None)
+    if event.again:
+        members.reorder(state)
+        reindex(state)
+
+
 def retired(state: QueueingState, event: SignatureRetired) -> None:
     """No live pod has the signature, so none is queued under it."""
     sig = state.sigs.get(event.sig)
@@ -40,6 +60,7 @@ def retired(state: QueueingState, event: SignatureRetired) -> None:
         gang.sigs = tuple(other for other in gang.sigs if other != event.sig)
     sig.looked = False
     state.looked.pop(event.sig, None)
+    state.gates.pop(event.sig, None)
     if not sig.asking:
         del state.sigs[event.sig]
 
@@ -51,7 +72,8 @@ def pending(state: QueueingState, event: PodsPending) -> None:
         return
     assert event.sig in state.sigs, f"pods of signature {event.sig}, which was never defined"
     pods = state.pods
-    if count <= SMALL and not event.gang and not event.gated:
+    is_gated = event.gated or event.sig in state.gates
+    if count <= SMALL and not event.gang and not is_gated:
         handful = few(event.ids)
         pods.cover(max(handful))
         base, state_at = pods.base, pods.state_at
@@ -85,7 +107,7 @@ def _fresh(state: QueueingState, event: PodsPending, ids: I64) -> None:
     if event.gang:
         pods.gang[rows] = event.gang
         members.join(members.record(state, event.gang, event.key), ids)
-    if event.gated:
+    if event.gated or event.sig in state.gates:
         pods.move("gated", ids, rows)
     elif event.gang:
         moves.home(state, ids)
@@ -99,7 +121,8 @@ def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
     row = pod - pods.base
     code = pods.state_of(pod)
     same = int(pods.sig[row]) == event.sig and int(pods.gang[row]) == event.gang
-    if code >= Pod.BOUND or (same and event.gated == (code is Pod.GATED)):
+    is_gated = event.gated or event.sig in state.gates
+    if code >= Pod.BOUND or (same and is_gated == (code is Pod.GATED)):
         return
     one = np.array([pod], np.int64)
     if code is Pod.BACKOFF:
@@ -115,7 +138,7 @@ def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
         pods.gang[row] = event.gang
         if event.gang:
             members.join(members.record(state, event.gang, event.key), one)
-    if event.gated:
+    if is_gated:
         if code is not Pod.GATED:
             pods.move("gated", one, pods.rows(one))
     else:

@@ -14,6 +14,8 @@ from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.transitions import Pod
 from shared.model.columns import I64
 
+UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
+
 
 def record(state: QueueingState, number: int, key: str = "") -> Gang:
     """The gang's record, made when a member or the group itself is met first."""
@@ -120,9 +122,23 @@ def join(gang: Gang, ids: I64) -> None:
         gang.improved = True
 
 
+def gate(state: QueueingState, ids: I64) -> I64:
+    """Those that plugins of users let in; the others, taken out before, are gated."""
+    pods, is_open = state.pods, np.ones(len(ids), np.bool_)
+    for sig, part in by_number(pods.sig[pods.rows(ids)].astype(np.int64)):
+        if sig in state.gates:
+            pods.move("gated", ids[part], pods.rows(ids[part]))
+            is_open[part] = False
+    return ids[is_open]
+
+
 def wait(state: QueueingState, gang: Gang, ids: I64, is_new: bool = True) -> None:
     """Members wait for the gang's next try; those that were tried know why."""
     pods = state.pods
+    if state.gates:
+        ids = gate(state, ids)
+        if not len(ids):
+            return
     rows = pods.rows(ids)
     pods.move("waits", ids, rows)
     pods.seq[rows] = np.arange(state.next_seq, state.next_seq + len(ids))
@@ -133,6 +149,19 @@ def wait(state: QueueingState, gang: Gang, ids: I64, is_new: bool = True) -> Non
     if is_new and not gang.tell_ms:
         gang.tell_ms = state.now_ms + GANG_TOLD_AFTER_MS
     touch(state, gang)
+
+
+def reorder(state: QueueingState) -> None:
+    """Gangs go by the highest order of those members that need something yet."""
+    pods = state.pods
+    rows = np.flatnonzero((pods.gang != 0) & (pods.state != UNKNOWN) & (pods.state < BOUND))
+    highest: dict[int, int] = {}
+    for number, sig in zip(pods.gang[rows].tolist(), pods.sig[rows].tolist(), strict=True):
+        order = state.sigs[sig].priority
+        highest[number] = max(highest.get(number, order), order)
+    for number, order in highest.items():
+        if number in state.gangs:
+            state.gangs[number].priority = order
 
 
 def members_in(state: QueueingState, gang: Gang, code: Pod) -> I64:

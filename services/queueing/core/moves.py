@@ -82,9 +82,12 @@ def _unpark(state: QueueingState, sig: Sig, ids: I64) -> None:
 
 
 def enqueue(state: QueueingState, event: str, sig: Sig, ids: I64) -> None:
-    """Put pods of one signature at the end of its queue."""
+    """Put pods of one signature at the end of its queue, unless a plugin holds them back."""
     pods = state.pods
     rows = pods.rows(ids)
+    if state.gates and sig.sig in state.gates:
+        pods.move("gated", ids, rows)
+        return
     pods.move(event, ids, rows)
     seq, count = state.next_seq, len(ids)
     state.next_seq = seq + count

@@ -66,6 +66,7 @@ class Bucket:
 class Sig:
     """A signature: what queueing knows of its spec, its queue, and which shards refused it.
 
+    `priority` is what the queue goes by: the pods' own, or what a plugin of a user says for it.
     `mask` has a bit for each shard whose latest answer is a refusal; `refusals` keeps the last of
     each shard. `sent` has a bit for each shard that got the signature. For `asking` of its pods
     preemption looks for victims; `note` is the text that it added; it is not asked before `ask_ms`.
@@ -257,6 +258,7 @@ class QueueingState(MachineState):
         # Work that inputs brought and decided events take out.
         self.nominated: dict[int, int] = {}  # pod -> shard that made room for it
         self.closed: dict[int, None] = {}  # pods whose preemption found nobody
+        self.gates: dict[int, str] = {}  # signatures that a plugin of a user holds back, and why
         self.heirs: list[tuple[int, int, int]] = []  # (world position, signature, one made of it)
         # Derived from the above.
         self.lanes: dict[int, list[Entry]] = {}  # shards that cannot be tried (bits) -> heap

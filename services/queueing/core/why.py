@@ -17,7 +17,7 @@ def why(state: QueueingState, pod: int) -> str:
     attempt = int(pods.attempt[row])
     match code:
         case Pod.GATED:
-            return "gated: it has scheduling gates"
+            return f"gated: {gated_message(state, pod)}"
         case Pod.READY:
             return f"ready: {_held_back(state, state.sigs[int(pods.sig[row])])}"
         case Pod.IN_FLIGHT:
@@ -45,6 +45,12 @@ def why(state: QueueingState, pod: int) -> str:
             return f"gang {int(pods.gang[row])} is being tried: attempt {attempt}"
         case _:
             return "reserved: waits for its bind"
+
+
+def gated_message(state: QueueingState, pod: int) -> str:
+    """What keeps a pod out of the queue: a plugin of a user, or gates of its own."""
+    sig = int(state.pods.sig[pod - state.pods.base])
+    return state.gates.get(sig, "it has scheduling gates")
 
 
 def _held_back(state: QueueingState, sig: Sig) -> str:

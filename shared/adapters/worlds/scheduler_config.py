@@ -147,10 +147,14 @@ def _profiles(fields: Fields, share: int | None) -> tuple[Profile, ...]:
     default = DEFAULT_SCHEDULER if len(written) == 1 else ""
     found: list[Profile] = []
     sorting = [plugin_set(one.child("plugins"), QUEUE_SORT) for one in written]
+    if len(sorting[0].enabled) > 1:
+        where = f"plugins.{QUEUE_SORT}.enabled"
+        raise written[0].error(where, "only one queue sort plugin can be enabled")
     for one, queue_sort in zip(written, sorting, strict=True):
         profile = _profile(one, default, share)
-        if queue_sort != sorting[0]:
-            raise one.error(f"plugins.{QUEUE_SORT}", "must be the same for all profiles")
+        is_other = found and profile.queue_sort != found[0].queue_sort
+        if is_other or queue_sort != sorting[0]:
+            raise one.error(f"plugins.{QUEUE_SORT}", "has to match for all profiles")
         if any(profile.name == other.name for other in found):
             raise one.error("schedulerName", f"{profile.name!r} is a duplicate")
         found.append(profile)
@@ -165,7 +169,7 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
     plugins = fields.child("plugins")
     points = expanded(plugins)
     names = {point: tuple(one.name for one in found) for point, found in points.items()}
-    _check_points(plugins, names)
+    _check_points(plugins, names, name)
     _check_weights(plugins, points[SCORE])
     # These have no preScore, or it never passes a pod over.
     own = custom.PLUGINS
@@ -184,14 +188,26 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
             for one in sorted(looks)
         ),
         percentage_of_nodes_to_score=_sampling(fields, share),
+        pre_enqueue=_own(names[PRE_ENQUEUE]),
+        queue_sort=next(iter(_own(names[QUEUE_SORT])), None),
     )
     return with_arguments(profile, fields)
 
 
-def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]]) -> None:
+def _own(names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:
+    """Those of them that are plugins of users."""
+    own = custom.PLUGINS
+    return tuple(CustomPlugin(one, own[one].sha256) for one in names if one in own)
+
+
+def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]], profile: str) -> None:
     """What no profile can do without."""
-    if not names[QUEUE_SORT]:
-        raise plugins.error(QUEUE_SORT, "a profile needs PrioritySort")
+    if len(names[QUEUE_SORT]) != 1:
+        raise plugins.error(
+            QUEUE_SORT,
+            f'only one queue sort plugin required for profile with scheduler name "{profile}", '
+            f"but got {len(names[QUEUE_SORT])}",
+        )
     if not names[BIND]:
         raise plugins.error(BIND, "a profile needs DefaultBinder")
     if "SchedulingGates" not in names[PRE_ENQUEUE]:

@@ -13,6 +13,7 @@ from shared.framework.custom import PLUGINS
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "plugins"
 PLUGIN, CONFIG = EXAMPLE / "off_spot.py", EXAMPLE / "scheduler-config.yaml"
+TEAMS, TEAMS_CONFIG = EXAMPLE / "teams.py", EXAMPLE / "teams-config.yaml"
 HEAD = "from muster.plugin import *\nimport numpy as np\nclass One(Plugin):\n"
 FILTER = " def filter(self, pod, nodes):\n  "
 
@@ -45,7 +46,10 @@ def _forgotten():
         ("def f(:\n", "line 1: is not Python"),
         ("x = 1 / 0\n", "ZeroDivisionError: division by zero"),
         ("x = 1\n", "has no class that extends Plugin"),
-        (HEAD + " pass\n", "One: has none of the methods pre_filter, filter, filter_node"),
+        (
+            HEAD + " pass\n",
+            "One: has none of the methods pre_enqueue, queue_sort, pre_filter, filter, filter_node",
+        ),
         (
             HEAD + FILTER + "pass\n def filter_node(self, pod, node): pass\n",
             "One: has filter and filter_node; one of them is enough",
@@ -103,6 +107,40 @@ def test_a_run_with_a_plugin_is_replayed_and_explained_with_it_alone(tmp_path, c
         assert main([*command, "--plugin", str(mine)]) == 2
         assert "plugin OffSpot is not the one that was used" in capsys.readouterr().err
         PLUGINS.clear()
+
+
+def _teams_world(path: Path) -> Path:
+    """Room for one pod of three, one of which names no team."""
+    status = {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "9"}}
+    found = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": status}]
+    container = {"name": "c", "resources": {"requests": {"cpu": "600m"}}}
+    for name, team, bid in (("low", "a", "-1"), ("high", "b", "8"), ("nobody", "", "9")):
+        metadata = {"name": name, "annotations": {"bid": bid}, "labels": {"team": team}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}
+        found.append({**pod, "metadata": metadata})
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": found}))
+    return path
+
+
+def test_a_run_with_plugins_of_the_queue_says_who_is_held_and_why(tmp_path, capsys):
+    run, world = str(tmp_path / "run"), str(_teams_world(tmp_path / "world.json"))
+    words = ["run", world, "--config", str(TEAMS_CONFIG), "--plugin", str(TEAMS), "-o", "json"]
+    assert main([*words, "--run-dir", run]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["bound"], result["waiting"], result["problems"]) == (1, 2, [])
+    assert result["waiting_by_reason"] == {
+        "Insufficient cpu": 1,
+        "Teams: the pod names no team": 1,
+    }
+    plugin = ["--plugin", str(TEAMS)]
+    for pod, word in (("nobody", "Teams: the pod names no team"), ("high", "bound")):
+        assert main(["why", "pod", f"default/{pod}", "--run-dir", run, *plugin]) == 0
+        assert word in capsys.readouterr().out
+    assert main(["replay", run, *plugin]) == 0
+    PLUGINS.clear()
+    capsys.readouterr()
+    assert main(["replay", run]) == 2
+    assert "plugin Teams is needed: give its file with --plugin" in capsys.readouterr().err
 
 
 def test_a_plugin_that_nobody_enables_is_refused(capsys):

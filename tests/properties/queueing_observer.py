@@ -1,0 +1,104 @@
+"""The safety rules of queueing, checked at every event by somebody who knows only events."""
+
+from services.queueing.transitions import Pod
+from shared.events.base import Event
+from shared.events.binding import BindFailed, Bound
+from shared.events.ingest import PodsAssigned, PodsGone, SignaturesQueued
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
+from shared.events.placement import Improved, NominationReady, Refused, Reserved
+from shared.events.queueing import Dispatched, GangDispatched
+from shared.model.columns import unpack
+
+PRIORITIES = (0, 0, 5, 9)
+
+
+def ids_of(column: bytes) -> list[int]:
+    found: list[int] = unpack(column).tolist()
+    return found
+
+
+class Observer:
+    """The safety rules, over what queueing has consumed and decided."""
+
+    def __init__(self, shards: int) -> None:
+        self.all = (1 << shards) - 1
+        self.open: dict[int, int] = {}  # pod -> attempt
+        self.over: set[int] = set()
+        self.has_node: set[int] = set()
+        self.nominated: set[int] = set()
+        self.refused: dict[int, int] = {}
+        self.attempts: set[int] = set()
+        self.orders = {sig: PRIORITIES[sig % 4] for sig in range(1, 5)}
+
+    def consumed(self, event: Event) -> None:
+        match event:
+            case Reserved() | Refused():
+                for pod in ids_of(event.ids):
+                    if self.open.get(pod) == event.attempt:
+                        del self.open[pod]
+                        if isinstance(event, Reserved):
+                            self.has_node.add(pod)
+                if isinstance(event, Refused):
+                    mask = self.refused.get(event.sig, 0)
+                    self.refused[event.sig] = mask | 1 << event.shard
+            case Improved():
+                for sig in ids_of(event.sigs):
+                    self.refused[sig] = self.refused.get(sig, 0) & ~(1 << event.shard)
+            case PodsGone() | PodsAssigned() | Bound():
+                for pod in ids_of(event.ids):
+                    self.open.pop(pod, None)
+                    self.over.add(pod)
+            case BindFailed():
+                for pod in ids_of(event.ids):
+                    self.open.pop(pod, None)
+                    self.has_node.discard(pod)
+                    if event.reason != "abandoned":
+                        self.over.add(pod)
+            case GangCommitted():
+                for pod in ids_of(event.ids):
+                    if self.open.get(pod) == event.attempt:
+                        del self.open[pod]
+                        self.has_node.add(pod)
+                for pod in [pod for pod in self.open if self.open[pod] == event.attempt]:
+                    del self.open[pod]
+            case GangReleased() | GangTimedOut():
+                for pod in [pod for pod in self.open if self.open[pod] == event.attempt]:
+                    del self.open[pod]
+            case NominationReady():
+                self.nominated.add(event.pod)
+            case SignaturesQueued():
+                self.orders.update(zip(ids_of(event.sigs), ids_of(event.orders), strict=True))
+
+    def decided(self, state, event: Event) -> None:
+        """Called before the event is applied."""
+        match event:
+            case Dispatched():
+                self._tried(event.attempt, ids_of(event.ids))
+                if not (event.urgent and set(ids_of(event.ids)) & self.nominated):
+                    self._priority(state, event)
+            case GangDispatched():
+                self._tried(
+                    event.attempt, [pod for part in event.members for pod in ids_of(part.ids)]
+                )
+
+    def _tried(self, attempt: int, pods: list[int]) -> None:
+        assert attempt not in self.attempts, "an attempt's number is never used twice"
+        self.attempts.add(attempt)
+        for pod in pods:
+            assert pod not in self.open, f"pod {pod} is in two open attempts"
+            assert pod not in self.over, f"pod {pod} is tried after its end"
+            assert pod not in self.has_node, f"pod {pod} is tried while it has a node"
+            self.open[pod] = attempt
+
+    def _priority(self, state, event: Dispatched) -> None:
+        free = state.free_mask()
+        waiting = {int(state.pods.sig[pod - state.pods.base]) for pod in in_state(state, Pod.READY)}
+        for sig in waiting:
+            if self.orders[sig] > self.orders[event.sig]:
+                usable = free & ~self.refused.get(sig, 0)
+                assert not usable, f"signature {sig} was passed by {event.sig} of lower priority"
+
+
+def in_state(state, code: Pod) -> list[int]:
+    found: list[int] = state.pods.in_state(code).tolist()
+    return found
