@@ -101,7 +101,7 @@ async def test_the_echo_of_a_batch_is_one_event():
 
 async def test_arrivals_and_lifetimes_follow_the_clock():
     early = Arrival(at_ms=0, pods=pods("a"), lifetime_ms=40)
-    late = Arrival(at_ms=60, pods=pods("b"))
+    late = Arrival(at_ms=1_000, pods=pods("b"))
     cluster = SimCluster(world(late, early), SimConfig(speed=2.0))
     cluster.start()
     assert list(cluster.pods) == ["uid-a"]
@@ -114,7 +114,8 @@ async def test_arrivals_and_lifetimes_follow_the_clock():
     assert cluster.arrived
     times = [(h.kind, h.time_ms) for h in cluster.history if h.kind in ("create", "delete")]
     assert [kind for kind, _time in times] == ["create", "delete", "create"]
-    assert 19 <= times[1][1] < 30 <= times[2][1] + 1
+    assert times[1][1] >= 19
+    assert times[2][1] >= 499
 
 
 async def test_a_watch_behind_what_is_kept_is_gone():
