@@ -67,7 +67,7 @@ class World:
     def told(self) -> list[dict[str, Any]]:
         """The facts in their order."""
         found = journals.of_file(self.run / "journals.db").get("ingest/0", [])
-        kinds = ("objects_set", "objects_gone", "list_applied")
+        kinds = ("objects_set", "objects_gone", "storage_set", "storage_gone", "list_applied")
         return [event for entry in found for event in entry.of(*kinds)]
 
     def consumed(self) -> int:

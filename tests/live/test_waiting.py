@@ -20,8 +20,8 @@ SOON = ("--set", "queueing.confirm_ms=2000", "--set", "binding.fresh_ms=1000")
 REF = {"name": "team", "podGroup": "all"}
 NO_GROUP = 'pod group "all" doesn\'t exist for a workload "team"'
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
-CLAIM = [{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}]
-REFUSED = "spec.volumes[0].persistentVolumeClaim: volume claims are not supported"
+CLAIM = [{"name": "v", "resourceClaimName": "none"}]
+REFUSED = "spec.resourceClaims: is an unknown field"
 FULL = "0/2 nodes are available: 2 Insufficient cpu."
 
 
@@ -77,7 +77,7 @@ def workload(min_count: int) -> dict[str, Any]:
 
 def test_members_say_what_their_gang_waits_for(servers: KubeServers, muster: Running, case: Case):
     api = servers.api
-    api.create(PODS, pod("lonely", volumes=CLAIM)).ok()
+    api.create(PODS, pod("lonely", resourceClaims=CLAIM)).ok()
     names = [f"member-{number}" for number in range(5)]
     for name in names[:2]:
         api.create(PODS, pod(name, cpu="900m", workloadRef=REF)).ok()

@@ -12,7 +12,7 @@ from shared.testing.kube_server import KubeServers
 from tests.live.world import PODS, ROOT, create_nodes, muster_run, pod, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
-CLAIM = [{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}]
+CLAIM = [{"name": "v", "resourceClaimName": "none"}]
 
 
 def why(folder: Path, name: str, *more: str) -> Any:
@@ -37,7 +37,7 @@ def test_every_standing_is_told_while_the_run_goes_on(cluster: KubeServers, tmp_
             "gated": {"schedulingGates": gates},
             "member": {"workloadRef": reference},
             "theirs": {"scheduler": "somebody", "nodeName": "node-a"},
-            "lonely": {"volumes": CLAIM},
+            "lonely": {"resourceClaims": CLAIM},
             "unknown-to-us": {"scheduler": "somebody"},
         }
         for name, more in wanted.items():
@@ -62,7 +62,7 @@ def test_every_standing_is_told_while_the_run_goes_on(cluster: KubeServers, tmp_
     assert found["member"]["message"] == no_group
     assert (found["theirs"]["state"], found["theirs"]["node"]) == ("bound", "node-a")
     assert found["lonely"]["state"] == "refused"
-    assert "persistentVolumeClaim" in found["lonely"]["message"]
+    assert "resourceClaims" in found["lonely"]["message"]
     assert found["unknown-to-us"] == {}
     for name in ("large", "gated", "member", "theirs", "lonely"):
         assert found[name]["decided"]["position"] > 0, name

@@ -30,7 +30,7 @@ BUGS = (
             "            return\n",
         ),
         ("            _drop(self._kept, choice.volume, ref)\n", "            return\n"),
-        first=(0,),
+        first=(1,),
     ),
     Bug(
         "held-for-ever",
