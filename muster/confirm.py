@@ -154,7 +154,8 @@ def _reason(pod: Waiting) -> str:
 def _parts(text: str) -> Iterator[tuple[int, str]]:
     for part in text.split(", "):
         count, _, reason = part.partition(" ")
-        yield (int(count) if count.isdigit() else -1), reason
+        # What is said of no node in particular has no count.
+        yield (int(count), reason) if count.isdigit() else (-1, part)
 
 
 # ------------------------------------------------------------------------------------ single pods

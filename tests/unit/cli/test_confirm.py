@@ -9,6 +9,7 @@ from muster.checker.between import named
 from muster.checker.fits import Load
 from muster.confirm import GATED, Final, Waiting, confirm
 from shared.model.objects import Gang, GpuRequest, Node, PodSpec, PodTerm, Requirement, Taint
+from shared.model.volumes import ClaimUse
 
 FULL = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
 
@@ -41,6 +42,14 @@ def test_a_right_wait_is_confirmed_and_counted_by_reason():
     verdict = confirm(final(waiting(), waiting(number=10)))
     assert verdict.problems == []
     assert verdict.reasons == {"Insufficient cpu, node(s) had untolerated taint(s)": 2}
+
+
+def test_a_reason_of_no_node_in_particular_is_told_whole():
+    missing = 'persistentvolumeclaim "data" not found'
+    pod = spec(volumes=(ClaimUse(name="data"),))
+    verdict = confirm(final(waiting(f"0/2 nodes are available: {missing}.", pod=pod)))
+    assert verdict.problems == []
+    assert verdict.reasons == {missing: 1}
 
 
 @pytest.mark.parametrize(
