@@ -175,11 +175,5 @@ ClusterObject = (
     | ReplicationController
     | ReplicaSet
     | StatefulSet
-    | PersistentVolume
-    | PersistentVolumeClaim
-    | StorageClass
-    | CSINode
-    | CSIDriver
-    | CSIStorageCapacity
-    | VolumeAttachment
+    | StorageObject
 )

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.live.checker.fits import HARD_EFFECTS, CannotJudge, selected, tolerates
+from tests.live.checker.fits import HARD_EFFECTS, CannotJudge, holds, selected, tolerates
 
 Object = Mapping[str, Any]
 Pairs = Mapping[str, str]
@@ -53,21 +53,7 @@ def matches(selector: Object | None, labels: Pairs) -> bool:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
-    return all(_needs(one, labels) for one in selector.get("matchExpressions") or ())
-
-
-def _needs(rule: Object, labels: Pairs) -> bool:
-    found, named = labels.get(rule["key"]), rule.get("values") or ()
-    match rule["operator"]:
-        case "In":
-            return found in named
-        case "NotIn":
-            return found not in named
-        case "Exists":
-            return found is not None
-        case "DoesNotExist":
-            return found is None
-    raise CannotJudge(f"operator {rule['operator']}")
+    return all(holds(one, labels) for one in selector.get("matchExpressions") or ())
 
 
 class Around:

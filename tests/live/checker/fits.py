@@ -138,12 +138,13 @@ def selected(spec: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
     for term in required["nodeSelectorTerms"]:
         rules = [(one, labels) for one in term.get("matchExpressions") or ()]
         rules += [(one, fields) for one in term.get("matchFields") or ()]
-        if rules and all(_holds(rule, values) for rule, values in rules):
+        if rules and all(holds(rule, values) for rule, values in rules):
             return True
     return False
 
 
-def _holds(rule: Mapping[str, Any], values: Mapping[str, str]) -> bool:
+def holds(rule: Mapping[str, Any], values: Mapping[str, str]) -> bool:
+    """Whether labels or fields meet one requirement of a selector."""
     found, named = values.get(rule["key"]), rule.get("values") or []
     match rule["operator"]:
         case "In":
