@@ -2,12 +2,14 @@
 
 A file that could not be replayed is refused: it may import a few modules that only compute, and
 must not use what differs from one machine or process to the next. That keeps honest people from
-mistakes; it is not a sandbox, and a file that is loaded runs as this process.
+mistakes; it is not a sandbox, and a file that is loaded runs as this process. A file whose classes
+extend BindPlugin decides nothing and may use what it likes.
 """
 
 import ast
 import hashlib
 import importlib.util
+import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,7 +24,9 @@ from shared.adapters.worlds.scheduler_plugins import PLUGINS as KNOWN
 from shared.framework import custom
 from shared.framework.custom import HIGHER, LOWER, METHODS, Plugin, Registered
 from shared.machine.core import Core
+from shared.ports.bind_plugin import BindPlugin
 
+AT_BIND = (custom.PRE_BIND, custom.BIND, custom.POST_BIND)
 IMPORTS = {
     *("__future__", "bisect", "collections", "collections.abc", "dataclasses", "enum", "fractions"),
     *("functools", "heapq", "itertools", "math", "muster.plugin", "numpy", "numpy.typing"),
@@ -69,7 +73,8 @@ def _read(path: Path) -> Iterator[tuple[Plugin, str]]:
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", 0)
         raise UsageFault(f"--plugin {path}, line {line}: is not Python: {error}") from error
-    for line, what in sorted({*offences(tree), *_offences(tree)}):
+    acts = _acts(tree)
+    for line, what in () if acts else sorted({*offences(tree), *_offences(tree)}):
         raise UsageFault(
             f"--plugin {path}, line {line}: {what} is not allowed: a replay would differ"
         )
@@ -83,9 +88,26 @@ def _read(path: Path) -> Iterator[tuple[Plugin, str]]:
     ]
     if not kinds:
         raise UsageFault(f"--plugin {path}: has no class that extends Plugin")
+    for kind in kinds:
+        if issubclass(kind, BindPlugin) is not acts:
+            raise UsageFault(
+                f"--plugin {path}: {kind.__name__}: classes that extend BindPlugin by that name, "
+                "and nothing else, are in a file of their own"
+            )
     digest = hashlib.sha256(source).hexdigest()
     for kind in kinds:
         yield _made(path, kind), digest
+
+
+def _acts(tree: ast.Module) -> bool:
+    """Whether its plugins act when pods are bound, and decide nothing."""
+    bases = {
+        base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+        for kind in ast.walk(tree)
+        if isinstance(kind, ast.ClassDef)
+        for base in kind.bases
+    }
+    return "BindPlugin" in bases and "Plugin" not in bases
 
 
 def _offences(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -146,6 +168,10 @@ def _made(path: Path, kind: type[Plugin]) -> Plugin:
     if not plugin.points:
         known = ", ".join(method for methods in METHODS.values() for method in methods)
         raise UsageFault(f"{where}: has none of the methods {known}")
+    if isinstance(plugin, BindPlugin):
+        _check_acting(plugin, where)
+    elif at_bind := set(plugin.points).intersection(AT_BIND):
+        raise UsageFault(f"{where}: extends {min(at_bind)}: the class must extend BindPlugin")
     for methods in METHODS.values():
         if sum(map(plugin.has, methods)) > 1:
             raise UsageFault(f"{where}: has {' and '.join(methods)}; one of them is enough")
@@ -157,6 +183,17 @@ def _made(path: Path, kind: type[Plugin]) -> Plugin:
     if plugin.amounts and (plugin.has("score_node") or plugin.normalize):
         raise UsageFault(f"{where}: a score by amounts is `score`, and is not normalised")
     return plugin
+
+
+def _check_acting(plugin: BindPlugin, where: str) -> None:
+    """Whether it decides nothing and can be waited for. Raises UsageFault."""
+    for method in plugin.pure:
+        raise UsageFault(f"{where}: has {method}: what decides extends Plugin, in another file")
+    for method in filter(plugin.has, ("pre_bind", "bind", "post_bind")):
+        if not inspect.iscoroutinefunction(getattr(plugin, method)):
+            raise UsageFault(f"{where}: {method} must be `async def`")
+    if not isinstance(plugin.timeout_s, int | float) or not plugin.timeout_s > 0:
+        raise UsageFault(f"{where}: timeout_s must be a number of seconds above 0")
 
 
 def _can_be_read(read: object) -> bool:

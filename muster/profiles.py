@@ -63,7 +63,8 @@ def read_profiles(
 def _plugins_of(profile: Profile) -> tuple[CustomPlugin, ...]:
     """All plugins of users that it enables anywhere."""
     sorting = () if profile.queue_sort is None else (profile.queue_sort,)
-    return (*profile.custom, *profile.pre_enqueue, *sorting)
+    at_bind = (*profile.pre_bind, *profile.bind, *profile.post_bind)
+    return (*profile.custom, *profile.pre_enqueue, *sorting, *at_bind)
 
 
 def scheduler_names(config: Configuration | None, names: Sequence[str]) -> list[str]:
@@ -93,6 +94,9 @@ def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict
         "queueing": queueing,
         "placement": {"profiles": msgspec.to_builtins(profiles)},
     }
+    at_bind = _bind_plugins(profiles)
+    if at_bind:
+        more["binding"] = at_bind
     return {**options, **{name: {**found, **options.get(name, {})} for name, found in more.items()}}
 
 
@@ -104,6 +108,17 @@ def _queue_plugins(profiles: Sequence[Profile]) -> dict[str, Any]:
         found["queue_sort"] = profiles[0].queue_sort
     plain: dict[str, Any] = msgspec.to_builtins(found)
     return plain
+
+
+def _bind_plugins(profiles: Sequence[Profile]) -> dict[str, Any]:
+    """Who acts when pods are bound, where plugins of users do."""
+    points = {
+        "pre_bind": {one.name: one.pre_bind for one in profiles if one.pre_bind},
+        "bind": {one.name: one.bind for one in profiles if one.bind},
+        "post_bind": {one.name: one.post_bind for one in profiles if one.post_bind},
+    }
+    found: dict[str, Any] = msgspec.to_builtins(points)
+    return {point: plugins for point, plugins in found.items() if plugins}
 
 
 def spreads_by_default(profile: Profile) -> bool:
@@ -147,7 +162,9 @@ def filters_by_default(profile: Profile) -> bool:
 
 def has_own_filters(profile: Profile) -> bool:
     """Whether plugins of users may refuse its pods."""
-    return any(one.rejects or one.name in profile.filters for one in profile.custom)
+    return profile.acts_at_bind or any(
+        one.rejects or one.name in profile.filters for one in profile.custom
+    )
 
 
 def as_by_default(spec: PodSpec, profile: Profile) -> PodSpec:

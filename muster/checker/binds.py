@@ -234,6 +234,8 @@ def _justified(books: Binds, decision: Decision, pod: int, reason: str) -> bool:
             if decision.asked:
                 return any(not books.same_name(decision.node, node) for node in shown)
             return any(node != decision.node for node in shown)
+        case "refused":
+            return not (decision.asked or decision.out or decision.maybe)
         case "abandoned":
             return decision.fenced or not (decision.out or decision.maybe)
         case _:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from services.binding import telling
+from services.binding.acting import Acting
 from services.binding.core import BindingCore
 from services.binding.core.binds import OTHER, UNASSIGNED
 from services.binding.core.patches import may_write
@@ -23,10 +24,18 @@ from shared.events.binding import (
     BindsAsked,
     EvictionsAsked,
     FencesAsked,
+    PostBindsAsked,
+    PreBindsAsked,
     ReadsAsked,
     VolumesAsked,
 )
-from shared.events.observed import BindAnswers, EvictAnswers, VolumeAnswers
+from shared.events.observed import (
+    BindAnswers,
+    EvictAnswers,
+    PostBindAnswers,
+    PreBindAnswers,
+    VolumeAnswers,
+)
 from shared.machine.runtime import Offers
 from shared.model.answers import Answer
 from shared.model.columns import I64, pack, unpack
@@ -55,6 +64,7 @@ class BindingShell:
         self._owner: Offers | None = None
         self._tasks: dict[asyncio.Task[None], bool] = {}
         self._room = asyncio.Semaphore(CHUNKS_IN_FLIGHT)
+        self._acting = Acting()
 
     def start(self, owner: Offers) -> None:
         """Open effects follow by `effect`."""
@@ -84,6 +94,12 @@ class BindingShell:
                 self._start_chunks(effect_id, effect, self._fence)
             case VolumesAsked():
                 self._start_chunks(effect_id, effect, self._bind_volumes)
+            case PreBindsAsked():
+                for pod in unpack(effect.ids).tolist():
+                    self._keep(self._pre_bind(effect_id, pod))
+            case PostBindsAsked():
+                for pod in unpack(effect.ids).tolist():
+                    self._keep(self._post_bind(effect_id, pod))
             case EvictionsAsked():
                 self._start_chunks(effect_id, effect, self._evict)
             case _:
@@ -136,10 +152,63 @@ class BindingShell:
         rows = self._still(state, effect_id, pods, Phase.ASKED)
         if not len(rows):
             return
+        if state.hooked:
+            rows = self._without_own(effect_id, state, rows)
+            if not len(rows):
+                return
+        await self._post(effect_id, state, rows)
+
+    async def _post(self, effect_id: int, state: BindingState, rows: I64) -> None:
         pods = state.table.ids[rows]
         requests = _requests(state, rows)
         answers = await self._answers(len(rows), self._cluster.bind(requests))
         self._offer_reads(effect_id, pods, answers, None)
+
+    def _without_own(self, effect_id: int, state: BindingState, rows: I64) -> I64:
+        """Those that no plugin of a user may want to bind; the others go their own way."""
+        ids = state.table.ids[rows].tolist()
+        binding = state.config.bind
+        is_own = [pod in state.hooked and state.hooked[pod].scheduler in binding for pod in ids]
+        for pod, own in zip(ids, is_own, strict=True):
+            if own:
+                self._keep(self._bind_by_plugin(effect_id, pod))
+        left: I64 = rows[~np.array(is_own, np.bool_)]
+        return left
+
+    async def _bind_by_plugin(self, effect_id: int, pod: int) -> None:
+        state = self._state()
+        row = state.table.find(pod)
+        if row < 0 or pod not in state.hooked:
+            return  # the pod is gone, or its bind is over
+        node = state.node_names.get(state.table.nodes.item(row), "")
+        spec = state.hooked[pod]
+        answer = await self._acting.bind(state.config, spec, _ref(state, row), node)
+        column = np.array([pod], np.int64)
+        if answer is not None:
+            self._offer_reads(effect_id, column, [PodRead(answer)], None)
+            return
+        rows = self._still(state, effect_id, column, Phase.ASKED)
+        if len(rows):
+            async with self._room:
+                await self._post(effect_id, state, rows)
+
+    async def _pre_bind(self, effect_id: int, pod: int) -> None:
+        state = self._state()
+        row = state.table.find(pod)
+        if row < 0 or pod not in state.hooked or state.table.effects.item(row) != effect_id:
+            return
+        node = state.node_names.get(state.table.nodes.item(row), "")
+        spec = state.hooked[pod]
+        text = await self._acting.pre_bind(state.config, spec, _ref(state, row), node)
+        self._offer(PreBindAnswers(effect_id, pack([pod]), (text,)))
+
+    async def _post_bind(self, effect_id: int, pod: int) -> None:
+        state = self._state()
+        row, found = state.table.find(pod), state.post_binds.get(pod)
+        if row >= 0 and found is not None and found.effect == effect_id:
+            node = state.node_names.get(found.node, "")
+            await self._acting.post_bind(state.config, found.spec, _ref(state, row), node)
+        self._offer(PostBindAnswers(effect_id, pack([pod])))
 
     async def _read(self, effect_id: int, _effect: ReadsAsked, pods: I64) -> None:
         state = self._state()

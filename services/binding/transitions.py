@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class Phase(IntEnum):
-    """Where a bind stands. The last four are ends: they are reported, and the pod is IDLE again, so
+    """Where a bind stands. The last five are ends: they are reported, and the pod is IDLE again, so
     that no snapshot has their numbers.
     """
 
@@ -24,17 +24,21 @@ class Phase(IntEnum):
     VOLUMES = 9  # the volumes of its claims are to be written when it is due
     WRITING = 10  # the writes are out
     WRITTEN = 11  # the shard says when the claims are bound
-    BOUND = 12
-    GONE = 13
-    FOREIGN = 14
-    ABANDONED = 15
+    PRE_BIND = 12  # preBind plugins of users are to run when it is due
+    PRE_BINDING = 13  # they run
+    BOUND = 14
+    GONE = 15
+    FOREIGN = 16
+    ABANDONED = 17
+    REFUSED = 18
 
 
 FOR_VOLUMES = (Phase.VOLUMES, Phase.WRITING, Phase.WRITTEN)
-UNSENT = (Phase.WAITING, Phase.QUEUED, Phase.REPEAT, *FOR_VOLUMES)
+FOR_PLUGINS = (Phase.PRE_BIND, Phase.PRE_BINDING)
+UNSENT = (Phase.WAITING, Phase.QUEUED, Phase.REPEAT, *FOR_VOLUMES, *FOR_PLUGINS)
 SENT = (Phase.QUEUED, Phase.ASKED, Phase.REPEAT, Phase.READ, Phase.READING)
-OPEN = (Phase.WAITING, *SENT, Phase.FENCE, Phase.FENCING, *FOR_VOLUMES)
-OUT = (Phase.ASKED, Phase.READING, Phase.FENCING, Phase.WRITING)
+OPEN = (Phase.WAITING, *SENT, Phase.FENCE, Phase.FENCING, *FOR_VOLUMES, *FOR_PLUGINS)
+OUT = (Phase.ASKED, Phase.READING, Phase.FENCING, Phase.WRITING, Phase.PRE_BINDING)
 
 TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     (Phase.IDLE, "reserved"): Phase.WAITING,
@@ -46,7 +50,12 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     (Phase.WRITING, "busy"): Phase.VOLUMES,
     (Phase.WRITING, "refused"): Phase.ABANDONED,
     **{(phase, "volumes_bound"): Phase.QUEUED for phase in FOR_VOLUMES},
+    **{(phase, "volumes_bound_with_plugins"): Phase.PRE_BIND for phase in FOR_VOLUMES},
     **{(phase, "volumes_failed"): Phase.ABANDONED for phase in (Phase.WAITING, *FOR_VOLUMES)},
+    (Phase.WAITING, "known_with_plugins"): Phase.PRE_BIND,
+    (Phase.PRE_BIND, "pre_bind_asked"): Phase.PRE_BINDING,
+    (Phase.PRE_BINDING, "pre_bound"): Phase.QUEUED,
+    (Phase.PRE_BINDING, "pre_bind_failed"): Phase.REFUSED,
     (Phase.QUEUED, "bind_asked"): Phase.ASKED,
     (Phase.REPEAT, "bind_asked"): Phase.ASKED,
     (Phase.ASKED, "done"): Phase.BOUND,

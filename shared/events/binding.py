@@ -33,6 +33,28 @@ class VolumesAsked(Event, frozen=True, gc=False):
     ids: bytes
 
 
+class PreBindsAsked(Event, frozen=True, gc=False):
+    """Effect: have the preBind plugins of users run for these pods; they may have run before."""
+
+    effect: int
+    ids: bytes
+
+
+class PreBindFailed(Event, frozen=True, gc=False):
+    """A preBind plugin of a user says no, or failed: the pod is given up, to be tried again."""
+
+    pod: int
+    node: int
+    reason: str
+
+
+class PostBindsAsked(Event, frozen=True, gc=False):
+    """Effect: tell the postBind plugins of users that these pods are bound."""
+
+    effect: int
+    ids: bytes
+
+
 class EvictionsAsked(Event, frozen=True, gc=False):
     """Effect: delete these pods (uid precondition)."""
 
@@ -56,8 +78,9 @@ class Bound(Event, frozen=True, gc=False):
 class BindFailed(Event, frozen=True, gc=False):
     """Definitely not on the node we chose, and no bind of ours can land any more.
 
-    `reason`: gone, foreign (it has a node of another name, or had one before ours was sent), or
-    abandoned (fenced; may be tried elsewhere).
+    `reason`: gone, foreign (it has a node of another name, or had one before ours was sent),
+    abandoned (fenced; may be tried elsewhere), or refused (by a plugin of a user, before any was
+    sent; tried again once its backoff is over).
     `nodes` are the nodes that failed, parallel to `ids`: a shard that has placed the pod anew
     before this arrives must not give the new reservation back.
     """
@@ -96,6 +119,9 @@ BindingEvent = (
     | ReadsAsked
     | FencesAsked
     | VolumesAsked
+    | PreBindsAsked
+    | PreBindFailed
+    | PostBindsAsked
     | EvictionsAsked
     | Bound
     | BindFailed

@@ -204,6 +204,13 @@ WORLD: dict[type[Event], Line] = {
     observed.WatchAdvanced: lambda e, v: f"watched up to revision {e.revision}",
     observed.InputRejected: lambda e, v: f"rejected {e.what}: {e.field} {e.rule}",
     observed.BindAnswers: _bind_answers,
+    observed.PreBindAnswers: lambda e, v: (
+        f"preBind plugins: {'; '.join(filter(None, e.texts)) or 'done'} "
+        f"for {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+    ),
+    observed.PostBindAnswers: lambda e, v: (
+        f"postBind plugins know of {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+    ),
     observed.VolumeAnswers: lambda e, v: (
         f"API: {Answer(e.codes[v.row(column_of(e, 'ids'))]).name} for the volumes of "
         f"{v.pods(column_of(e, 'ids'))} (effect {e.effect})"
@@ -326,6 +333,15 @@ BINDS: dict[type[Event], Line] = {
     ),
     binding.VolumesAsked: lambda e, v: (
         f"bind the volumes of {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+    ),
+    binding.PreBindsAsked: lambda e, v: (
+        f"run preBind plugins for {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+    ),
+    binding.PreBindFailed: lambda e, v: (
+        f"{v.names.pod(e.pod)} not to {v.names.node(e.node)}: {e.reason}"
+    ),
+    binding.PostBindsAsked: lambda e, v: (
+        f"tell postBind plugins of {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
     ),
     binding.EvictionsAsked: lambda e, v: (
         f"evict {v.pods(column_of(e, 'ids'))} (ask {e.ask}, effect {e.effect})"

@@ -153,6 +153,21 @@ class VolumeAnswers(Event, frozen=True, gc=False):
     codes: bytes
 
 
+class PreBindAnswers(Event, frozen=True, gc=False):
+    """What preBind plugins of users came to: a text for each pod, empty = they are done."""
+
+    effect: int
+    ids: bytes
+    texts: tuple[str, ...]
+
+
+class PostBindAnswers(Event, frozen=True, gc=False):
+    """The postBind plugins of users were told of these pods."""
+
+    effect: int
+    ids: bytes
+
+
 class EvictAnswers(Event, frozen=True, gc=False):
     """Answers to evictions (deletes with uid precondition), by pod id."""
 
@@ -181,5 +196,7 @@ Observation = (
     | InputRejected
     | BindAnswers
     | VolumeAnswers
+    | PreBindAnswers
+    | PostBindAnswers
     | EvictAnswers
 )

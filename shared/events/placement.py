@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from shared.events.base import Event
+from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
 
 
@@ -13,7 +14,8 @@ class Reserved(Event, frozen=True, gc=False):
     all parallel to `ids` and in decision order. `feasible` counts nodes before the first pick,
     `runner_up` is the best total among the other nodes then (-1 none), `world` the position of
     the world journal the shard had applied. `examined`: where searches end early, by how many
-    nodes the next one begins later. `volumes` (of one pod alone) are to be bound before it.
+    nodes the next one begins later. `volumes` (of one pod alone) are to be bound before it. `spec`
+    is told where plugins of users act when the pods are bound.
     """
 
     shard: int
@@ -28,6 +30,7 @@ class Reserved(Event, frozen=True, gc=False):
     runner_up: int = -1
     examined: int = 0
     volumes: tuple[Choice, ...] = ()
+    spec: PodSpec | None = None
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "binding")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PRE_ENQUEUE, QUEUE_SORT = "preEnqueue", "queueSort"
 PRE_FILTER, FILTER, PRE_SCORE, SCORE = "preFilter", "filter", "preScore", "score"
+PRE_BIND, BIND, POST_BIND = "preBind", "bind", "postBind"
 METHODS = {
     PRE_ENQUEUE: ("pre_enqueue",),
     QUEUE_SORT: ("queue_sort",),
@@ -25,6 +26,9 @@ METHODS = {
     FILTER: ("filter", "filter_node"),
     PRE_SCORE: ("pre_score",),
     SCORE: ("score", "score_node"),
+    PRE_BIND: ("pre_bind",),
+    BIND: ("bind",),
+    POST_BIND: ("post_bind",),
 }
 """The methods of each extension point; of two a plugin has one."""
 HIGHER, LOWER = "higher is better", "lower is better"
@@ -211,7 +215,7 @@ class Plugin:
 
     def has(self, method: str) -> bool:
         """Whether the plugin has this method."""
-        return getattr(type(self), method) is not getattr(Plugin, method)
+        return getattr(type(self), method, None) is not getattr(Plugin, method, None)
 
     @property
     def points(self) -> tuple[str, ...]:

@@ -78,7 +78,8 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     `custom` are the plugins of users that look at nodes; `pre_enqueue` and `queue_sort` those that
     say who is queued, and in which order in place of PrioritySort. `percentage_of_nodes_to_score`:
     the share of nodes after which a search for nodes ends, 0 = it follows from their number, None =
-    it never ends early. `extended` = extenders filter or score its nodes as well.
+    it never ends early. `pre_bind`, `bind` (before DefaultBinder) and `post_bind` are plugins of
+    users that act when a pod is bound. `extended` = extenders filter or score its nodes as well.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -102,6 +103,14 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     extended: bool = False
     pre_enqueue: tuple[CustomPlugin, ...] = ()
     queue_sort: CustomPlugin | None = None
+    pre_bind: tuple[CustomPlugin, ...] = ()
+    bind: tuple[CustomPlugin, ...] = ()
+    post_bind: tuple[CustomPlugin, ...] = ()
+
+    @property
+    def acts_at_bind(self) -> bool:
+        """Whether plugins of users act when its pods are bound."""
+        return bool(self.pre_bind or self.bind or self.post_bind)
 
     def weight(self, plugin: str) -> int:
         """What a score plugin counts, 0 = it does not run."""

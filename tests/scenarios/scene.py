@@ -119,6 +119,7 @@ def play(
     grace_ms: int = 0,
     profiles: Sequence[Profile] = (),
     ingest: Mapping[str, Any] | None = None,
+    binding: Mapping[str, Any] | None = None,
 ) -> None:
     """Tell the story to the mesh; nothing random, and an hour passes at once."""
 
@@ -135,6 +136,7 @@ def play(
             config={
                 "placement": {"batch": batch, "profiles": to_builtins(profiles)},
                 "ingest": to_builtins(ingest or {}),
+                "binding": to_builtins(binding or {}),
             },
             host=Host(SimClock(loop), "scene", lambda: str(next(numbers)), inline),
         )

@@ -10,12 +10,18 @@ from itertools import islice
 import numpy as np
 
 from services.binding.core import patches
-from services.binding.core.rows import later, move, settle_rows, trim
+from services.binding.core.rows import has_pre_bind, later, move, settle_rows, trim
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
 from services.binding.core.table import FACT, MAYBE, NAMED, NEEDED
-from services.binding.transitions import FOR_VOLUMES, Phase
+from services.binding.transitions import FOR_PLUGINS, FOR_VOLUMES, Phase
 from shared.events.base import Event
-from shared.events.binding import BindsAsked, FencesAsked, ReadsAsked, VolumesAsked
+from shared.events.binding import (
+    BindsAsked,
+    FencesAsked,
+    PreBindsAsked,
+    ReadsAsked,
+    VolumesAsked,
+)
 from shared.events.observed import BindAnswers
 from shared.model.answers import Answer
 from shared.model.columns import I64, pack, unpack
@@ -30,13 +36,13 @@ DONE_ONE = bytes([Answer.DONE])
 WORDS = {answer: answer.name.lower() for answer in Answer}
 
 
-def reserved(state: BindingState, ids: bytes, nodes: bytes) -> None:
-    """Pods that a shard or a gang's commit wants bound."""
+def reserved(state: BindingState, ids: bytes, nodes: bytes, is_hooked: bool = False) -> None:
+    """Pods that a shard or a gang's commit wants bound; plugins of users may act then."""
     if len(ids) == ONE and FEW:
         _reserve_one(state, int.from_bytes(ids, "little"), int.from_bytes(nodes, "little"))
         return
     pods, targets = unpack(ids), unpack(nodes)
-    if len(pods) > FEW and _queue_all(state, pods, targets):
+    if len(pods) > FEW and not is_hooked and _queue_all(state, pods, targets):
         return
     for pod, target in zip(pods.tolist(), targets.tolist(), strict=True):
         _reserve_one(state, pod, target)
@@ -71,6 +77,7 @@ def _reserve_one(state: BindingState, pod: int, target: int) -> None:
         and not table.phases.item(row)
         and state.node_mark(target) == NODE_LIVE
         and pod not in state.volumes
+        and pod not in state.hooked
     ):
         table.phases[row] = QUEUED
         table.nodes[row] = target
@@ -97,6 +104,9 @@ def known(state: BindingState, row: int) -> None:
         pod = table.ids.item(row)
         if pod in state.volumes:
             move(state, row, "known_with_volumes")
+            state.due[pod] = state.now_ms
+        elif has_pre_bind(state, pod):
+            move(state, row, "known_with_plugins")
             state.due[pod] = state.now_ms
         else:
             move(state, row, "known")
@@ -152,11 +162,11 @@ def _binds_asked(state: BindingState, pods: I64) -> BindsAsked:
 
 
 def ask_due(state: BindingState) -> Iterator[Event]:
-    """Repeats, reads, fences and writes of volumes whose time has come, by pod id."""
+    """Repeats, reads, fences, writes of volumes and preBind plugins whose time has come, by id."""
     if not state.due:
         return
     now_ms, table = state.now_ms, state.table
-    slow = (Phase.REPEAT, Phase.READ, Phase.FENCE, Phase.VOLUMES)
+    slow = (Phase.REPEAT, Phase.READ, Phase.FENCE, Phase.VOLUMES, Phase.PRE_BIND)
     groups: dict[Phase, list[int]] = {phase: [] for phase in slow}
     for pod in sorted(pod for pod, due_ms in state.due.items() if due_ms <= now_ms):
         groups[Phase(table.phases.item(table.row(pod)))].append(pod)
@@ -171,6 +181,8 @@ def ask_due(state: BindingState) -> Iterator[Event]:
                 yield ReadsAsked(effect, ids)
             elif phase is Phase.VOLUMES:
                 yield VolumesAsked(effect, ids)
+            elif phase is Phase.PRE_BIND:
+                yield PreBindsAsked(effect, ids)
             else:
                 yield FencesAsked(effect, ids)
 
@@ -326,5 +338,5 @@ def raise_revision(state: BindingState, row: int, revision: int) -> None:
         return
     phase = table.phases.item(row)
     unsent = phase == Phase.QUEUED and not table.flags.item(row) & MAYBE
-    if phase in (Phase.IDLE, Phase.WAITING, *FOR_VOLUMES) or unsent:
+    if phase in (Phase.IDLE, Phase.WAITING, *FOR_VOLUMES, *FOR_PLUGINS) or unsent:
         table.revisions[row] = revision

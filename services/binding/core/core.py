@@ -5,7 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from services.binding.core import binds, evictions, facts, patches, recent, saved, volumes
+from services.binding.core import (
+    binds,
+    evictions,
+    facts,
+    hooks,
+    patches,
+    recent,
+    saved,
+    volumes,
+)
 from services.binding.core.config import parse_config
 from services.binding.core.state import BindingState
 from services.binding.core.table import MAYBE
@@ -20,7 +29,7 @@ from shared.events.queueing import Confirmed, Parked
 from shared.model.columns import pack
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
 
-FAILURES = ("gone", "foreign", "abandoned")
+FAILURES = ("gone", "foreign", "abandoned", "refused")
 
 
 class BindingCore:
@@ -50,10 +59,15 @@ class BindingCore:
             observed.BindAnswers: binds.bind_answers,
             observed.EvictAnswers: evictions.evict_answers,
             observed.VolumeAnswers: volumes.answers,
+            observed.PreBindAnswers: hooks.pre_bind_answers,
+            observed.PostBindAnswers: hooks.post_bind_answers,
             own.BindsAsked: binds.binds_asked,
             own.ReadsAsked: binds.reads_asked,
             own.FencesAsked: binds.fences_asked,
             own.VolumesAsked: volumes.asked,
+            own.PreBindsAsked: hooks.pre_binds_asked,
+            own.PreBindFailed: hooks.pre_bind_failed,
+            own.PostBindsAsked: hooks.post_binds_asked,
             own.EvictionsAsked: evictions.evictions_asked,
             own.Bound: _bound,
             own.BindFailed: _bind_failed,
@@ -71,8 +85,12 @@ class BindingCore:
 
     def decide(self, state: BindingState) -> Iterator[Event]:
         """Outcomes first, then binds in the order of decision, repeats, evictions, messages."""
+        if state.pre_bind_no:
+            yield from hooks.give_up(state)
         if state.has_reports:
             yield from _report(state)
+        if state.post_new:
+            yield from hooks.ask_post_binds(state)
         if state.todo:
             yield from binds.ask_binds(state)
         if state.due:
@@ -87,6 +105,8 @@ class BindingCore:
     def due_ms(self, state: BindingState) -> int | None:
         """Now if there is something to tell or ask, else the next repeat."""
         if state.todo or state.has_reports or state.evict_reports:
+            return state.now_ms
+        if state.pre_bind_no or state.post_new:
             return state.now_ms
         due_ms = min(state.due.values()) if state.due else None
         if state.evictions:
@@ -126,9 +146,12 @@ def _configured(state: BindingState, event: Configured) -> None:
 
 
 def _reserved(state: BindingState, event: Reserved | GangCommitted) -> None:
+    is_hooked = isinstance(event, Reserved) and event.spec is not None
     if isinstance(event, Reserved) and event.volumes:
         volumes.chosen(state, event)
-    binds.reserved(state, event.ids, event.nodes)
+    if isinstance(event, Reserved) and event.spec is not None:
+        hooks.reserved(state, event.ids, event.spec)
+    binds.reserved(state, event.ids, event.nodes, is_hooked)
 
 
 def _report(state: BindingState) -> Iterator[Event]:

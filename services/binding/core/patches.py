@@ -26,14 +26,19 @@ def waits(state: BindingState, event: Parked | Confirmed) -> None:
     if not state.config.status_patches:
         return
     for pod in unpack(event.ids).tolist():
-        state.patches.pop(pod, None)
-        message, written_ms = state.written.get(pod, ("", 0))
-        lane = state.patches if message != event.message else state.refreshes
-        if lane is state.refreshes and state.now_ms < written_ms + state.config.fresh_ms:
-            continue
-        state.refreshes.pop(pod, None)
-        if len(lane) < LANE_PODS_MAX and may_write(state, pod):
-            lane[pod] = event.message
+        waits_for(state, pod, event.message)
+
+
+def waits_for(state: BindingState, pod: int, message: str) -> None:
+    """The pod waits, and this is to be written."""
+    state.patches.pop(pod, None)
+    known, written_ms = state.written.get(pod, ("", 0))
+    lane = state.patches if known != message else state.refreshes
+    if lane is state.refreshes and state.now_ms < written_ms + state.config.fresh_ms:
+        return
+    state.refreshes.pop(pod, None)
+    if len(lane) < LANE_PODS_MAX and may_write(state, pod):
+        lane[pod] = message
 
 
 def may_write(state: BindingState, pod: int) -> bool:

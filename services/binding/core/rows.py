@@ -7,7 +7,7 @@ in one phase and all come to the same end.
 import numpy as np
 
 from services.binding.core.config import Config
-from services.binding.core.state import BindingState
+from services.binding.core.state import BindingState, PostBind
 from services.binding.core.table import FACT, MAYBE
 from services.binding.transitions import FOR_VOLUMES, TRANSITIONS, Phase
 from services.binding.transitions import OUT as PHASES_OUT
@@ -24,6 +24,7 @@ REPORTS = {
     Phase.GONE: "gone",
     Phase.FOREIGN: "foreign",
     Phase.ABANDONED: "abandoned",
+    Phase.REFUSED: "refused",
 }
 
 
@@ -66,6 +67,8 @@ def _report(state: BindingState, row: int, pod: int, end: Phase) -> None:
     column.nodes.append(table.nodes.item(row))
     state.has_reports = True
     state.open -= 1
+    if state.hooked:
+        _unhook(state, pod, table.nodes.item(row), end)
     if state.lost_names:
         state.lost_names.pop(pod, None)
     table.tries[row] = 0
@@ -73,6 +76,21 @@ def _report(state: BindingState, row: int, pod: int, end: Phase) -> None:
     table.flags[row] = flags | FACT if end == BOUND else flags
     if end in (BOUND, FOREIGN):
         table.unneeded_one(row)
+
+
+def has_pre_bind(state: BindingState, pod: int) -> bool:
+    """Whether plugins of users run before the pod is bound."""
+    spec = state.hooked.get(pod)
+    return spec is not None and spec.scheduler in state.config.pre_bind
+
+
+def _unhook(state: BindingState, pod: int, node: int, end: Phase) -> None:
+    """The pod's bind is over; plugins of users may want to know that it is bound."""
+    state.pre_bind_no.pop(pod, None)
+    spec = state.hooked.pop(pod, None)
+    if end is Phase.BOUND and spec is not None and spec.scheduler in state.config.post_bind:
+        state.post_binds[pod] = PostBind(spec, node)
+        state.post_new[pod] = True
 
 
 def settle_rows(state: BindingState, rows: I64, end: Phase) -> None:
@@ -93,6 +111,9 @@ def settle_rows(state: BindingState, rows: I64, end: Phase) -> None:
     column.nodes.append(table.nodes[rows].astype(np.int64))
     state.has_reports = True
     state.open -= len(rows)
+    if state.hooked:
+        for pod, node in zip(table.ids[rows].tolist(), table.nodes[rows].tolist(), strict=True):
+            _unhook(state, pod, node, end)
     table.tries[rows] = 0
     table.flags[rows] &= ~MAYBE
     table.phases[rows] = Phase.IDLE

@@ -11,11 +11,12 @@ import msgspec
 import numpy as np
 
 from services.binding.core.config import Config
-from services.binding.core.state import NODE_LIVE, BindingState, Column, Eviction
+from services.binding.core.state import NODE_LIVE, BindingState, Column, Eviction, PostBind
 from services.binding.core.table import FACT, NAMED, NEEDED, BindTable
 from services.binding.transitions import FOR_VOLUMES, OUT, Evicting, Phase
 from shared.events.binding import BindingEvent
 from shared.model.columns import I64, join, pack, split, unpack
+from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
 
 COLUMNS = ("revisions", "effects", "nodes", "tries", "phases", "flags")
@@ -62,6 +63,9 @@ class Saved(msgspec.Struct, kw_only=True):
     written: list[tuple[str, bytes, bytes]] = []
     recent: list[tuple[int, bytes, bytes]] = []
     volumes: list[tuple[int, tuple[Choice, ...]]] = []
+    hooked: list[tuple[PodSpec, bytes]] = []
+    pre_bind_no: list[tuple[int, str]] = []
+    post_binds: list[tuple[int, PostBind]] = []
 
 
 def dump(state: BindingState) -> Any:
@@ -103,6 +107,9 @@ def dump(state: BindingState) -> Any:
         written=_written(state),
         recent=list(state.recent),
         volumes=sorted(state.volumes.items(), key=lambda one: one[0]),
+        hooked=_hooked(state),
+        pre_bind_no=sorted(state.pre_bind_no.items()),
+        post_binds=[(pod, state.post_binds[pod]) for pod in sorted(state.post_binds)],
     )
     return msgspec.to_builtins(saved, builtin_types=(bytes,))
 
@@ -116,6 +123,14 @@ def _written(state: BindingState) -> list[tuple[str, bytes, bytes]]:
         (message, pack([pod for pod, _ in pairs]), pack([at_ms for _, at_ms in pairs]))
         for message, pairs in sorted(by_message.items())
     ]
+
+
+def _hooked(state: BindingState) -> list[tuple[PodSpec, bytes]]:
+    """Specs with their pods, for many pods share one; by the first of them."""
+    by_spec: dict[PodSpec, list[int]] = {}
+    for pod, spec in sorted(state.hooked.items(), key=lambda one: one[0]):
+        by_spec.setdefault(spec, []).append(pod)
+    return [(spec, pack(pods)) for spec, pods in by_spec.items()]
 
 
 def _saved(eviction: Eviction) -> SavedEviction:
@@ -209,6 +224,9 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.refreshes, state.refresh_ms = dict(saved.refreshes), saved.refresh_ms
     state.lost_names = dict(saved.lost_names)
     state.volumes = dict(saved.volumes)
+    state.hooked = {pod: spec for spec, ids in saved.hooked for pod in unpack(ids).tolist()}
+    state.pre_bind_no, state.post_binds = dict(saved.pre_bind_no), dict(saved.post_binds)
+    state.post_new = {pod: True for pod, one in state.post_binds.items() if not one.effect}
     state.recent.extend(saved.recent)
     state.recent_bytes = sum(len(ids) for _at_ms, ids, _nodes in saved.recent)
     for message, pods, times in saved.written:
@@ -256,7 +274,7 @@ def check(state: BindingState) -> None:
     queued = _queued(state, [_array(entry) for entry in state.todo])
     expected = pods[phases == Phase.QUEUED].tolist()
     assert sorted(queued.tolist()) == expected, "queued binds"
-    slow = np.isin(phases, (Phase.REPEAT, Phase.READ, Phase.FENCE, Phase.VOLUMES))
+    slow = np.isin(phases, (Phase.REPEAT, Phase.READ, Phase.FENCE, Phase.VOLUMES, Phase.PRE_BIND))
     assert pods[slow].tolist() == sorted(state.due), "binds that are due"
     given_up = np.isin(phases, (Phase.FENCE, Phase.FENCING))
     assert set(state.lost_names) <= set(pods[given_up].tolist()), "names of nodes lost for nobody"
@@ -267,6 +285,10 @@ def check(state: BindingState) -> None:
     for eviction in state.evictions.values():
         for effect in eviction.effects.values():
             left[effect] += 1
+    for told in state.post_binds.values():
+        if told.effect:
+            left[told.effect] += 1
+    assert not set(state.hooked).difference(pods[phases != Phase.IDLE].tolist()), "hooked binds"
     for effect in state.patching:
         left[effect] = state.left[effect]
     assert left == state.left, f"left {left}, counted {state.left}"

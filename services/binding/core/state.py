@@ -12,8 +12,10 @@ from services.binding.transitions import Evicting
 from shared.events.base import Event
 from shared.machine.core import MachineState
 from shared.model.columns import I64
+from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
 
+ENDS = ("bound", "gone", "foreign", "abandoned", "refused")
 NODE_UNSEEN, NODE_LIVE, NODE_GONE = 0, 1, 2
 
 
@@ -46,6 +48,14 @@ class Eviction(Struct):
     pod: int = 0
 
 
+class PostBind(Struct, array_like=True):
+    """A bound pod of which plugins are to be told; effect 0 = not asked yet."""
+
+    spec: PodSpec
+    node: int
+    effect: int = 0
+
+
 class BindingState(MachineState):
     """`left` counts the pods of each open effect that still wait for its answer; `due` says when
     a pod in REPEAT, READ or FENCE goes on; `todo` holds QUEUED pods in the order of decision.
@@ -64,12 +74,16 @@ class BindingState(MachineState):
         self.open = 0
         self.waiting: dict[int, bool] = {}
         self.volumes: dict[int, tuple[Choice, ...]] = {}  # to be bound before their pods
+        self.hooked: dict[int, PodSpec] = {}  # open binds at which plugins of users act
+        self.pre_bind_no: dict[int, str] = {}  # those of them that a plugin is against, and why
+        self.post_binds: dict[int, PostBind] = {}
+        self.post_new: dict[int, bool] = {}  # those that are not asked for yet
         self.todo: deque[int | I64] = deque()
         self.due: dict[int, int] = {}
         self.next_effect = 1
         self.effects: dict[int, Event] = {}
         self.left: dict[int, int] = {}
-        self.reports = {end: Column() for end in ("bound", "gone", "foreign", "abandoned")}
+        self.reports = {end: Column() for end in ENDS}
         self.has_reports = False
         self.evictions: dict[int, Eviction] = {}
         self.victims: dict[int, int] = {}

@@ -6,7 +6,7 @@ by then, or a volume that has another claim, refuses it.
 """
 
 from services.binding.core.binds import known, open_effect
-from services.binding.core.rows import later, move
+from services.binding.core.rows import has_pre_bind, later, move
 from services.binding.core.state import BindingState
 from services.binding.transitions import FOR_VOLUMES, Phase
 from shared.events.binding import VolumesAsked
@@ -57,9 +57,13 @@ def bound(state: BindingState, event: VolumesBound) -> None:
         if state.table.phases.item(row) == Phase.WAITING:
             del state.volumes[pod]
             known(state, row)
+            continue
+        state.table.tries[row] = 0
+        if has_pre_bind(state, pod):
+            move(state, row, "volumes_bound_with_plugins")
+            state.due[pod] = state.now_ms
         else:
             move(state, row, "volumes_bound")
-            state.table.tries[row] = 0
             state.todo.append(pod)
 
 

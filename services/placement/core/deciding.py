@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from services.placement.core import (
+    acting,
     digest,
     gangs,
     improve,
@@ -201,6 +202,7 @@ def reserve(state: PlacementState, work: Work, ids: I64, picks: Chosen) -> Reser
         world=state.world,
         runner_up=picks.runner_up,
         volumes=volumes.chosen(state, work.sig, int(picks.rows[0])),
+        spec=acting.shown(state, work.sig),
     )
 
 
@@ -222,6 +224,7 @@ def reserve_one(
         runner_up=pick.runner_up,
         examined=examined,
         volumes=volumes.chosen(state, work.sig, pick.row),
+        spec=acting.shown(state, work.sig),
     )
 
 

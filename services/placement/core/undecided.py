@@ -18,6 +18,9 @@ CLAIM_NEEDS_ONE_SHARD = (
 CHOICE_NEEDS_ONE_SHARD = (
     "node(s) of several placement partitions (volumes are chosen where there is a single one)"
 )
+NO_PLUGINS_FOR_GANGS = (
+    "node(s) of plugins at preBind, bind or postBind (they do not act for a gang's pods yet)"
+)
 NOT_FOR_GANGS = "node(s) that no volume is chosen for (claims of a gang's pods must be bound)"
 
 
@@ -26,6 +29,8 @@ def obstacle(state: PlacementState, sig: int, in_gang: bool = False) -> str:
     spec = state.specs[sig]
     if state.shards > 1 and spec.has_hard_rules:
         return NEEDS_ONE_SHARD
+    if in_gang and state.sigs[sig].plugins.profile.acts_at_bind:
+        return NO_PLUGINS_FOR_GANGS
     if not spec.volumes:
         return ""
     filters = state.sigs[sig].plugins.between

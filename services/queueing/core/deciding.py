@@ -70,7 +70,7 @@ def _all(state: QueueingState) -> Iterator[Event]:
     while (ask := preempting.next_ask(state)) is not None:
         yield ask
     if idle(state):
-        until_ms = next_backoff_ms(state)
+        until_ms = _next_cut_ms(state)
         if until_ms is not None:
             yield _activation(state, until_ms)
             yield from _dispatches(state)
@@ -85,7 +85,7 @@ def due_ms(state: QueueingState) -> int | None:
     if work or _parkable(state) is not None or _next(state) is not None:
         return state.now_ms
     backoff_ms = next_backoff_ms(state)
-    if backoff_ms is not None and idle(state):
+    if backoff_ms is not None and idle(state) and _next_cut_ms(state) is not None:
         return state.now_ms
     times = [backoff_ms, _next_flush_ms(state), _next_gang_ms(state)]
     times += [preempting.next_ask_ms(state), looks.next_ms(state)]
@@ -156,6 +156,13 @@ def next_backoff_ms(state: QueueingState) -> int | None:
             return state.backoff_ends[0]
         heappop(state.backoff_ends)
     return None
+
+
+def _next_cut_ms(state: QueueingState) -> int | None:
+    """The same of the backoffs that may be cut short."""
+    if not state.uncut:
+        return next_backoff_ms(state)
+    return min((end_ms for end_ms in state.backoff if end_ms not in state.uncut), default=None)
 
 
 def _activation(state: QueueingState, until_ms: int) -> Activated:

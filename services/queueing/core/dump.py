@@ -81,6 +81,7 @@ def dump(state: QueueingState) -> dict[str, Any]:
         "closed": sorted(state.closed),
         "heirs": [list(heir) for heir in state.heirs],
         **({"gates": [list(one) for one in sorted(state.gates.items())]} if state.gates else {}),
+        **({"uncut": sorted(state.uncut)} if state.uncut else {}),
         "lane": _fields(state.lane, LANE_FIELDS),
         "listing_ms": state.listing_ms,
         "rate": _fields(state.rate, RATE_FIELDS),
@@ -142,6 +143,7 @@ def load(state: QueueingState, body: Any) -> None:
     state.closed = dict.fromkeys(body["closed"])
     state.heirs = [(at, old, new) for at, old, new in body.get("heirs", ())]
     state.gates = dict(body.get("gates", ()))
+    state.uncut = dict.fromkeys(body.get("uncut", ()), True)
     _fill(state.lane, LANE_FIELDS, body["lane"])
     state.listing_ms = body["listing_ms"]
     _fill(state.rate, RATE_FIELDS, body["rate"])

@@ -135,12 +135,16 @@ def refuse(state: QueueingState, ids: I64) -> None:
     pods.until_ms[rows] = state.now_ms + table[np.minimum(refusals, 32)]
 
 
-def back_off(state: QueueingState, ids: I64) -> None:
-    """Pods that failed other than by refusals go back, after a backoff."""
+def back_off(state: QueueingState, ids: I64, is_cut: bool = True) -> None:
+    """Pods that failed other than by refusals go back, after a backoff; whether that may be cut
+    short, as kube-scheduler's may not be after errors.
+    """
     pods = state.pods
     leave(state, ids, pods.rows(ids))
     refuse(state, ids)
     delay(state, ids)
+    if not is_cut:
+        state.uncut.update(dict.fromkeys(pods.until_ms[pods.rows(ids)].tolist(), True))
 
 
 def delay(state: QueueingState, ids: I64) -> None:

@@ -264,6 +264,7 @@ class QueueingState(MachineState):
         self.lanes: dict[int, list[Entry]] = {}  # shards that cannot be tried (bits) -> heap
         self.backoff: dict[int, Bucket] = {}  # by end of backoff
         self.backoff_ends: list[int] = []
+        self.uncut: dict[int, bool] = {}  # ends of backoffs that are not cut short
         self.flushes: list[tuple[int, int]] = []
         self.looks: list[tuple[int, int]] = []  # (when, signature)
         self.looked: dict[int, None] = {}  # signatures with a message to confirm
@@ -383,6 +384,7 @@ class QueueingState(MachineState):
         assert bucket.live >= 0
         if not bucket.live:
             del self.backoff[until_ms]
+            self.uncut.pop(until_ms, None)
 
 
 def by_number(numbers: I64) -> list[tuple[int, I64]]:

@@ -22,7 +22,9 @@ from shared.adapters.worlds.scheduler_extenders import extenders_of
 from shared.adapters.worlds.scheduler_plugins import (
     BIND,
     FILTER,
+    POST_BIND,
     POST_FILTER,
+    PRE_BIND,
     PRE_ENQUEUE,
     PRE_FILTER,
     PRE_SCORE,
@@ -190,6 +192,9 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
         percentage_of_nodes_to_score=_sampling(fields, share),
         pre_enqueue=_own(names[PRE_ENQUEUE]),
         queue_sort=next(iter(_own(names[QUEUE_SORT])), None),
+        pre_bind=_own(names[PRE_BIND]),
+        bind=_own(names[BIND]),
+        post_bind=_own(names[POST_BIND]),
     )
     return with_arguments(profile, fields)
 
@@ -208,8 +213,13 @@ def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]], profile: s
             f'only one queue sort plugin required for profile with scheduler name "{profile}", '
             f"but got {len(names[QUEUE_SORT])}",
         )
-    if not names[BIND]:
+    if "DefaultBinder" not in names[BIND]:
         raise plugins.error(BIND, "a profile needs DefaultBinder")
+    if names[BIND][-1] != "DefaultBinder":
+        raise plugins.error(
+            BIND,
+            f"{names[BIND][-1]} would never be asked: DefaultBinder, before it, binds all pods",
+        )
     if "SchedulingGates" not in names[PRE_ENQUEUE]:
         raise plugins.error(PRE_ENQUEUE, "a profile without SchedulingGates is not supported")
     if "NodeResourcesFit" not in names[FILTER]:

@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "plugins"
 PLUGIN, CONFIG = EXAMPLE / "off_spot.py", EXAMPLE / "scheduler-config.yaml"
 TEAMS, TEAMS_CONFIG = EXAMPLE / "teams.py", EXAMPLE / "teams-config.yaml"
+LEDGER, LEDGER_CONFIG = EXAMPLE / "ledger.py", EXAMPLE / "ledger-config.yaml"
 HEAD = "from muster.plugin import *\nimport numpy as np\nclass One(Plugin):\n"
+ACTS = "import time\nfrom muster.plugin import *\nclass One(BindPlugin):\n"
 FILTER = " def filter(self, pod, nodes):\n  "
 
 
@@ -64,6 +66,25 @@ def _forgotten():
             HEAD + " amounts = ('cpu',)\n def score_node(self, pod, node): pass\n",
             "One: a score by amounts is `score`, and is not normalised",
         ),
+        (
+            HEAD + " def pre_bind(self, pod, node): pass\n",
+            "One: extends preBind: the class must extend BindPlugin",
+        ),
+        (ACTS + " def filter(self, pod, nodes): pass\n", "One: has filter: what decides extends"),
+        (ACTS + " def bind(self, pod, node): pass\n", "One: bind must be `async def`"),
+        (ACTS + " pass\n", "One: has none of the methods"),
+        (
+            ACTS + " timeout_s = 0\n async def bind(self, pod, node): pass\n",
+            "One: timeout_s must be a number of seconds above 0",
+        ),
+        (
+            ACTS + " pass\nclass Two(Plugin): pass\n",
+            "line 1: import time is not allowed: a replay would differ",
+        ),
+        (
+            ACTS.replace("time", "re") + " pass\nclass Two(Plugin): pass\n",
+            "One: classes that extend BindPlugin by that name, and nothing else, are in a file of",
+        ),
         (HEAD + " name = 'NodePorts'\n" + FILTER + "pass\n", "is the name of a plugin of kube-sch"),
     ],
 )
@@ -109,11 +130,11 @@ def test_a_run_with_a_plugin_is_replayed_and_explained_with_it_alone(tmp_path, c
         PLUGINS.clear()
 
 
-def _teams_world(path: Path) -> Path:
+def _teams_world(path: Path, cpu: str = "600m") -> Path:
     """Room for one pod of three, one of which names no team."""
     status = {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "9"}}
     found = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": status}]
-    container = {"name": "c", "resources": {"requests": {"cpu": "600m"}}}
+    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
     for name, team, bid in (("low", "a", "-1"), ("high", "b", "8"), ("nobody", "", "9")):
         metadata = {"name": name, "annotations": {"bid": bid}, "labels": {"team": team}}
         pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}
@@ -177,3 +198,40 @@ def test_muster_score_shows_what_a_plugin_says(tmp_path, capsys):
     assert found["a"]["reasons"] == ["node(s) were spot instances"]
     assert (found["a"]["plugin"], found["a"]["code"]) == ("OffSpot", "UnschedulableAndUnresolvable")
     assert [found[name]["scores"]["OffSpot"] for name in "bc"] == [250, 500]
+
+
+def test_a_plugin_that_acts_is_asked_before_each_bind_and_told_after_it(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    run, world = str(tmp_path / "run"), str(_teams_world(tmp_path / "world.json", "100m"))
+    plugin = ["--plugin", str(LEDGER)]
+    words = ["run", world, "--config", str(LEDGER_CONFIG), *plugin, "-o", "json"]
+    assert main([*words, "--run-dir", run]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["bound"], result["waiting"], result["problems"]) == (2, 1, [])
+    assert result["waiting_by_reason"] == {"nobody pays for the pod": 1}
+    lines = [line.split() for line in Path("ledger.txt").read_text().splitlines()]
+    assert {line[0] for line in lines} == {"low", "high"}, "nothing about the third pod"
+    assert sorted(line for line in lines if line[1] == "wants") == [
+        ["high", "wants", "n"],
+        ["low", "wants", "n"],
+    ]
+    # What they said is recorded: a replay asks nobody.
+    PLUGINS.clear()
+    assert main(["replay", run]) == 0
+    assert len(Path("ledger.txt").read_text().splitlines()) == len(lines)
+    capsys.readouterr()
+    assert main(["story", "pod/nobody", run]) == 0
+    assert "1 nobody pays for the pod." in capsys.readouterr().out
+
+
+def test_a_binder_that_would_never_be_asked_is_refused(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text(ACTS + " async def bind(self, pod, node): return True\n")
+    config = tmp_path / "config.yaml"
+    config.write_text(LEDGER_CONFIG.read_text().replace("Ledger", "One"))
+    words = ["run", str(EXAMPLE / "world.yaml"), "--config", str(config), "--plugin", str(path)]
+    assert main(words) == 2
+    rule = "One would never be asked: DefaultBinder, before it, binds all pods"
+    assert rule in capsys.readouterr().err

@@ -165,6 +165,22 @@ def test_a_bind_that_was_abandoned_is_tried_again_after_a_backoff():
     assert tries(steps.when(at_ms=2_100)) == [(0, 1, [1])]
 
 
+def test_a_backoff_after_a_plugin_of_a_user_said_no_is_not_cut_short():
+    """kube-scheduler does not cut the backoff after errors short either."""
+    steps = queue(priorities=(0, 0))
+    first = tried(steps.when(pending(1, 1), pending(2, 2)))
+    steps.when(reserved(first[0]), reserved(first[1]))
+    assert tries(steps.when(BindFailed(pack([1]), "refused"), at_ms=1_000)) == []
+    assert steps.core.due_ms(steps.state) == 2_000
+    steps.reload()
+    assert steps.core.due_ms(steps.state) == 2_000
+    # Another's, which ends later, may be.
+    assert tries(steps.when(BindFailed(pack([2]), "abandoned"), at_ms=1_100)) == [(0, 2, [2])]
+    assert steps.core.due_ms(steps.state) == 2_000
+    assert tries(steps.when(at_ms=2_000)) == [(0, 1, [1])]
+    assert not steps.state.uncut
+
+
 def test_an_abandoned_bind_may_overtake_its_reservation():
     steps = queue(priorities=(0, 0))
     first = tried(steps.when(pending(1, 1), pending(2, 2)))

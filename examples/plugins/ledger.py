@@ -1,0 +1,22 @@
+"""Who is bound where goes into a file, before and after; pods without a team are not bound."""
+
+from muster.plugin import BindPlugin, BoundPod
+
+
+class Ledger(BindPlugin):
+    """A line before a pod is bound, and one once it is; nobody pays for pods without a team."""
+
+    reads = ("labels.team",)
+
+    async def pre_bind(self, pod: BoundPod, node: str):
+        if not pod["labels.team"]:
+            return "nobody pays for the pod"
+        self.write("wants", pod, node)
+        return None
+
+    async def post_bind(self, pod: BoundPod, node: str):
+        self.write("has", pod, node)
+
+    def write(self, what: str, pod: BoundPod, node: str):
+        with open("ledger.txt", "a") as file:
+            file.write(f"{pod.name} {what} {node}\n")

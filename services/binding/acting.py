@@ -1,0 +1,87 @@
+"""Plugins of users at a bind are run here, beside the requests, many pods at a time.
+
+An answer is definite: done, or a text that says why not. A plugin that raises or takes too long has
+failed. In `bind` that leaves open what came of the pod, which is then asked for again.
+"""
+
+import asyncio
+import logging
+from types import NoneType
+from typing import Any
+
+from services.binding.core.config import Config
+from shared.framework.custom import registered
+from shared.model.answers import Answer
+from shared.model.objects import PodSpec
+from shared.model.profile import CustomPlugin
+from shared.ports.bind_plugin import BindPlugin, BoundPod
+from shared.ports.cluster import PodRef
+
+AT_ONCE = 256
+DEADLINE = "context deadline exceeded"
+TEXT_MAX = 500
+ANSWERS: dict[str, tuple[type, ...]] = {
+    "pre_bind": (str, NoneType),
+    "bind": (bool, str),
+    "post_bind": (object,),
+}
+log = logging.getLogger("muster.binding")
+
+
+class Acting:
+    """Runs what the configuration names, which is given with each question."""
+
+    def __init__(self) -> None:
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    async def pre_bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> str:
+        """Why the pod may not be bound, in kube-scheduler's words; empty = all are done."""
+        for one in config.pre_bind.get(spec.scheduler, ()):
+            said, error = await self._asked(one, "pre_bind", spec, ref, node)
+            if error:
+                return f'running PreBind plugin "{one.name}": {error}'
+            if said is not None:
+                return f"0/1 nodes are available: 1 {said or one.name}."
+        return ""
+
+    async def bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> Answer | None:
+        """What came of it; None = all leave it to DefaultBinder."""
+        for one in config.bind.get(spec.scheduler, ()):
+            said, error = await self._asked(one, "bind", spec, ref, node)
+            if error:
+                return Answer.UNKNOWN
+            if isinstance(said, str):
+                log.warning("plugin %s does not bind %s: %s", one.name, ref.name, said)
+                return Answer.REFUSED
+            if said:
+                return Answer.DONE
+        return None
+
+    async def post_bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> None:
+        """All of them are told; what goes wrong is counted and logged."""
+        for one in config.post_bind.get(spec.scheduler, ()):
+            await self._asked(one, "post_bind", spec, ref, node)
+
+    async def _asked(
+        self, one: CustomPlugin, method: str, spec: PodSpec, ref: PodRef, node: str
+    ) -> tuple[Any, str]:
+        """The answer, and what went wrong."""
+        plugin: Any = None
+        try:
+            plugin = registered(one.name, one.sha256)
+            assert isinstance(plugin, BindPlugin), f"{one.name} decides, and does not act"
+            pod = BoundPod(spec, plugin.reads, ref.namespace, ref.name, ref.uid)
+            async with self._room, asyncio.timeout(plugin.timeout_s):
+                said = await getattr(plugin, method)(pod, node)
+            if not isinstance(said, ANSWERS[method]):
+                raise TypeError(f"{method} gave {type(said).__name__}")
+            return said, ""
+        except TimeoutError:
+            error = DEADLINE
+        except Exception as raised:  # whatever users write must not end binding
+            text = str(raised).partition("\n")[0][:TEXT_MAX]
+            error = f"{type(raised).__name__}: {text}"
+        if plugin is not None:
+            plugin.errors += 1
+        log.warning("plugin %s failed for pod %s: %s", one.name, ref.name, error)
+        return None, error

@@ -1,0 +1,57 @@
+"""Plugins of users that act when a pod is bound: the class they extend, and what they are given.
+
+They are no part of a decision, so they may wait, ask others and read clocks. What they come to is
+recorded. If the process ends first they run again, so they have to bear running twice for a pod.
+"""
+
+from typing import ClassVar
+
+from shared.framework.custom import METHODS, Plugin, Pod
+from shared.model.objects import PodSpec
+
+TIMEOUT_S = 60.0
+
+
+class BoundPod(Pod):
+    """A pod that is being bound: what the plugin reads of it, and who it is."""
+
+    __slots__ = ("name", "namespace", "uid")
+
+    def __init__(
+        self, spec: PodSpec, reads: tuple[str, ...], namespace: str, name: str, uid: str
+    ) -> None:
+        super().__init__(spec, reads)
+        self.namespace, self.name, self.uid = namespace, name, uid
+
+
+class BindPlugin(Plugin):
+    """Extend it and write the methods you need; see docs/plugins.md. `reads` as of `Plugin`; a
+    method that takes longer than `timeout_s` has failed.
+    """
+
+    timeout_s: ClassVar[float] = TIMEOUT_S
+
+    async def pre_bind(self, pod: BoundPod, node: str) -> str | None:
+        """What is to be done before the pod is bound to this node; why it may not be, or None."""
+        raise NotImplementedError
+
+    async def bind(self, pod: BoundPod, node: str) -> bool | str:
+        """Bind the pod: True = it is bound, False = the next plugin shall, a text = why not."""
+        raise NotImplementedError
+
+    async def post_bind(self, pod: BoundPod, node: str) -> None:
+        """The pod is bound. Nobody waits for an answer."""
+        raise NotImplementedError
+
+    def has(self, method: str) -> bool:
+        """Whether the plugin has this method."""
+        own = getattr(type(self), method, None)
+        return own is not getattr(BindPlugin, method, None)
+
+    @property
+    def pure(self) -> tuple[str, ...]:
+        """Methods of it that would decide something."""
+        return tuple(name for names in METHODS.values() for name in names if self._decides(name))
+
+    def _decides(self, method: str) -> bool:
+        return hasattr(Plugin, method) and self.has(method)

@@ -1,0 +1,172 @@
+"""Plugins of users that act when pods are bound, in the whole mesh: what is asked, how often."""
+
+import asyncio
+from typing import Any, ClassVar
+
+import pytest
+
+from shared.events.binding import BindsAsked, PreBindFailed
+from shared.framework.custom import PLUGINS, Registered
+from shared.model.columns import unpack
+from shared.model.ids import BINDING
+from shared.model.objects import PodSpec
+from shared.model.profile import CustomPlugin, Profile
+from shared.ports.bind_plugin import BindPlugin, BoundPod
+from tests.scenarios.scene import Scene, node, play
+
+CPU = 100
+SCHEDULER = PodSpec().scheduler
+
+
+class Acts(BindPlugin):
+    """Does what the pod's name says, and writes down what it was asked."""
+
+    timeout_s = 20.0
+    reads = ("priority",)
+    said: ClassVar[list[tuple[str, str, str, int]]] = []
+
+    async def pre_bind(self, pod: BoundPod, node: str) -> Any:
+        asked = self._note("pre_bind", pod, node)
+        await asyncio.sleep(1)
+        match pod.name:
+            case "never":
+                return "it may not"
+            case "slow":
+                await asyncio.sleep(1_000 if asked < 2 else 0)
+            case "broken":
+                assert asked > 2, "not yet"
+            case "wrong" if asked < 2:
+                return 7
+        return None
+
+    async def post_bind(self, pod: BoundPod, node: str) -> None:
+        self._note("post_bind", pod, node)
+        assert pod.name != "plain", "nobody minds"
+
+    def _note(self, method: str, pod: BoundPod, node: str) -> int:
+        self.said.append((method, pod.name, node, pod["priority"]))
+        return self.count(method, pod.name)
+
+    def count(self, method: str, name: str) -> int:
+        """How often it was asked."""
+        return [one[:2] for one in self.said].count((method, name))
+
+
+class Binds(BindPlugin):
+    """Leaves some pods to DefaultBinder, refuses one once, and fails for another once."""
+
+    asked: ClassVar[list[str]] = []
+
+    async def bind(self, pod: BoundPod, node: str) -> Any:
+        self.asked.append(pod.name)
+        count = self.asked.count(pod.name)
+        match pod.name:
+            case "refused" if count < 2:
+                return "not on a Monday"
+            case "broken" if count < 2:
+                raise ConnectionError("gone away")
+        return False
+
+
+@pytest.fixture
+def acts():
+    yield from _known(Acts(), Acts.said)
+
+
+@pytest.fixture
+def binds():
+    yield from _known(Binds(), Binds.asked)
+
+
+def _known(plugin: Any, kept: list[Any]):
+    plugin.name = type(plugin).__name__
+    PLUGINS[plugin.name] = Registered(plugin, "0")
+    kept.clear()
+    yield plugin
+    PLUGINS.clear()
+
+
+def played(story: Any, *points: str, name: str, placements: int = 1) -> None:
+    own = (CustomPlugin(name, "0"),)
+    columns: dict[str, Any] = dict.fromkeys(points, own)
+    profile = Profile(**columns)
+    binding = {point: {SCHEDULER: own} for point in points}
+    nodes = node("one", 1_000), node("two", 1_000)
+    play(story, *nodes, profiles=[profile], binding=binding, placements=placements)
+
+
+@pytest.mark.parametrize("placements", [1, 2])
+def test_pre_bind_comes_before_and_post_bind_after_the_bind(acts, placements):
+    async def story(scene: Scene):
+        scene.pods("plain", "other", cpu_milli=CPU, priority=3)
+        await scene.settle()
+        assert scene.running("plain", "other") == 2
+        for name in ("plain", "other"):
+            (where,) = scene.where(name)
+            mine = [one for one in acts.said if one[1] == name]
+            assert mine == [("pre_bind", name, where, 3), ("post_bind", name, where, 3)]
+        assert acts.errors == 1, "of post_bind, which nobody minds"
+
+    played(story, "pre_bind", "post_bind", name="Acts", placements=placements)
+
+
+def test_a_pod_that_pre_bind_is_against_gives_its_place_back_and_is_tried_again(acts):
+    async def story(scene: Scene):
+        scene.pods("never", cpu_milli=1_000)
+        await scene.settle(60)
+        assert scene.running("never") == 0
+        assert 3 <= acts.count("pre_bind", "never") <= 10, "with backoff"
+        assert acts.count("post_bind", "never") == 0
+        events = [one async for one in scene._events(BINDING)]
+        failed = {one.reason for one in events if isinstance(one, PreBindFailed)}
+        assert failed == {"0/1 nodes are available: 1 it may not."}
+        assert not any(isinstance(one, BindsAsked) and unpack(one.ids).size for one in events)
+        # What it held is free for others whenever it waits.
+        scene.pods("a", "b", cpu_milli=1_000)
+        await scene.settle(60)
+        assert scene.running("a", "b") == 2
+
+    played(story, "pre_bind", "post_bind", name="Acts")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("slow", 'running PreBind plugin "Acts": context deadline exceeded'),
+        ("broken", 'running PreBind plugin "Acts": AssertionError: not yet'),
+        ("wrong", 'running PreBind plugin "Acts": TypeError: pre_bind gave int'),
+    ],
+)
+def test_what_fails_is_tried_again(acts, name, reason):
+    async def story(scene: Scene):
+        scene.pods(name, cpu_milli=CPU)
+        await scene.settle(120)
+        assert scene.running(name) == 1
+        assert acts.count("post_bind", name) == 1
+        events = [one async for one in scene._events(BINDING)]
+        (failed,) = {one.reason for one in events if isinstance(one, PreBindFailed)}
+        assert failed.startswith(reason)
+
+    played(story, "pre_bind", "post_bind", name="Acts")
+
+
+def test_pods_of_gangs_are_refused_where_plugins_act(acts):
+    async def story(scene: Scene):
+        scene.gang("g", 2)
+        scene.pods("a", "b", cpu_milli=CPU, gang="g")
+        await scene.settle()
+        assert scene.running("a", "b") == 0
+        assert acts.said == []
+
+    played(story, "pre_bind", name="Acts")
+
+
+def test_bind_comes_before_default_binder_which_takes_what_is_left(binds):
+    async def story(scene: Scene):
+        scene.pods("plain", "refused", "broken", cpu_milli=CPU)
+        await scene.settle(60)
+        assert scene.running("plain", "refused", "broken") == 3
+        assert sorted(binds.asked) == ["broken", "broken", "plain", "refused", "refused"]
+        assert binds.errors == 1
+
+    played(story, "bind", name="Binds")

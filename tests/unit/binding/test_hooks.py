@@ -1,0 +1,148 @@
+"""Plugins of users at a bind: what the core asks for, and what answers and facts make of it."""
+
+import msgspec
+import pytest
+
+from shared.events.base import Configured
+from shared.events.binding import BindsAsked, PostBindsAsked, PreBindFailed, PreBindsAsked
+from shared.events.observed import PostBindAnswers, PreBindAnswers, VolumeAnswers
+from shared.events.placement import VolumesBound
+from shared.model.answers import Answer
+from shared.model.columns import pack
+from shared.model.objects import PodSpec
+from shared.model.volumes import Choice
+from tests.unit.binding.world import (
+    answers,
+    asked,
+    assigned,
+    binding,
+    gone,
+    named,
+    nodes_gone,
+    reserved,
+    told,
+)
+
+SPEC = PodSpec()
+PLUGIN = {SPEC.scheduler: [{"name": "One", "sha256": "0"}]}
+ABANDONED = [("BindFailed", [1], "abandoned", [1])]
+REFUSED = [("BindFailed", [1], "refused", [1])]
+
+
+def hooked(pairs=None, **more):
+    return msgspec.structs.replace(reserved(pairs or {1: 1}), spec=SPEC, **more)
+
+
+def done(effect: int, *pods: int, text: str = "") -> PreBindAnswers:
+    return PreBindAnswers(effect, pack(pods), (text,) * len(pods))
+
+
+def steps_of_one():
+    """One pod whose plugins run as effect 1."""
+    steps = binding(pre_bind=PLUGIN, post_bind=PLUGIN)
+    assert steps.when(named(1), hooked()) == [PreBindsAsked(1, pack([1]))]
+    return steps
+
+
+def reloaded(steps) -> None:
+    before = steps.dumped()
+    steps.reload()
+    assert steps.dumped() == before
+    steps.core.check(steps.state)
+
+
+def test_the_pod_is_bound_once_its_plugins_are_done_and_then_they_are_told():
+    steps = steps_of_one()
+    reloaded(steps)
+    assert steps.when(done(7, 1)) == [], "another effect's answer"
+    effect = asked(steps.when(done(1, 1))).effect
+    assert steps.when(done(1, 1)) == [], "said twice"
+    events = steps.when(answers(effect, {1: Answer.DONE}))
+    assert told(events[:1]) == [("Bound", [1], [1])]
+    if len(events) == 1:
+        events += steps.when()
+    assert events[1:] == [PostBindsAsked(effect + 1, pack([1]))]
+    reloaded(steps)
+    assert list(steps.core.effects(steps.state)) == [effect + 1]
+    steps.when(PostBindAnswers(effect, pack([1])))
+    assert list(steps.core.effects(steps.state)) == [effect + 1], "another effect's answer"
+    assert steps.when(PostBindAnswers(effect + 1, pack([1]))) == []
+    assert not steps.core.effects(steps.state)
+    assert not steps.state.post_binds
+    assert not steps.state.hooked
+
+
+def test_a_plugin_that_says_no_gives_the_pod_up_and_it_may_come_again():
+    steps = steps_of_one()
+    events = steps.when(done(1, 1, text="no room at the switch"))
+    assert events[0] == PreBindFailed(1, 1, "no room at the switch")
+    assert told(events[1:]) == REFUSED
+    assert not steps.state.hooked
+    assert not steps.state.pre_bind_no
+    assert not steps.core.effects(steps.state)
+    assert steps.when(hooked({1: 2})) == [PreBindsAsked(2, pack([1]))]
+    assert steps.when(done(1, 1)) == [], "the old effect's answer"
+    assert len(steps.when(done(2, 1))) == 1
+
+
+@pytest.mark.parametrize(
+    ("fact", "end"),
+    [
+        (gone(1), ("BindFailed", [1], "gone", [1])),
+        (nodes_gone(1), *ABANDONED),
+        (assigned({1: 2}), ("BindFailed", [1], "foreign", [1])),
+    ],
+)
+def test_a_fact_counts_more_than_what_plugins_say(fact, end):
+    for text in ("", "no"):
+        steps = steps_of_one()
+        assert told(steps.when(fact)) == [end]
+        assert steps.when(done(1, 1, text=text)) == []
+        steps = steps_of_one()
+        found = steps.when(fact, done(1, 1, text=text))
+        assert told(found) == [end]
+        # The answer may also be there first, in the same turn.
+        steps = steps_of_one()
+        steps.given(done(1, 1, text=text))
+        reloaded(steps)
+        assert told(steps.when(fact))[-1] == end
+        assert not steps.state.pre_bind_no
+
+
+def test_pods_wait_for_their_names_and_for_their_volumes_first():
+    steps = binding(pre_bind=PLUGIN)
+    assert steps.when(hooked()) == []
+    reloaded(steps)
+    assert steps.when(named(1)) == [PreBindsAsked(1, pack([1]))]
+    steps = binding(pre_bind=PLUGIN)
+    effect = steps.when(named(1), hooked(volumes=(Choice("a", "c", "u", "v", "w"),)))[0].effect
+    steps.when(VolumeAnswers(effect, pack([1]), bytes([Answer.DONE])))
+    assert steps.when(VolumesBound(pack([1]), pack([1]))) == [PreBindsAsked(2, pack([1]))]
+    assert steps.when(done(2, 1)) == [BindsAsked(3, pack([1]), pack([1]), pack([11]))]
+
+
+def test_many_pods_at_once_and_those_of_other_schedulers():
+    steps = binding(pre_bind=PLUGIN)
+    pods = range(1, 10)
+    events = steps.when(named(*pods), hooked(dict.fromkeys(pods, 1)))
+    assert events == [PreBindsAsked(1, pack(pods))]
+    assert told(steps.when(done(1, *pods)))[0][2] == list(pods)
+    other = binding(pre_bind={"other": PLUGIN[SPEC.scheduler]})
+    assert told(other.when(named(*pods), hooked(dict.fromkeys(pods, 1))))[0][2] == list(pods)
+
+
+def test_who_binds_in_bulk_tells_plugins_of_each():
+    steps = binding(post_bind=PLUGIN)
+    pods = range(1, 10)
+    effect = asked(steps.when(named(*pods), hooked(dict.fromkeys(pods, 1)))).effect
+    events = steps.when(answers(effect, dict.fromkeys(pods, Answer.DONE)))
+    assert (events + steps.when())[-1] == PostBindsAsked(2, pack(pods))
+
+
+def test_without_such_plugins_nothing_is_kept():
+    steps = binding()
+    steps.when(named(1), hooked())
+    steps.when(answers(1, {1: Answer.DONE}))
+    assert not steps.state.post_binds
+    steps.when(Configured({"binding": {"post_bind": PLUGIN}}))
+    assert not steps.state.hooked
