@@ -1,16 +1,30 @@
 """What a workload is made of: scheduler_perf's opcodes, as values; nothing runs here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from shared.events.observed import PodsSeen
-from shared.model.cluster_objects import Namespace, Service
+from shared.model.cluster_objects import (
+    ClaimRef,
+    CSINode,
+    Namespace,
+    NodeDriver,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Service,
+    StorageObject,
+)
 from shared.model.columns import join
 from shared.model.objects import CPU, MEMORY, PODS, Node, PodSpec, Taint
+from shared.model.volumes import ClaimUse
 
 MIB, GIB = 1 << 20, 1 << 30
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 COLUMN_PODS_MAX = 4_096
+OBJECTS_TOGETHER = 100
+"""Pods whose claims and volumes are made before them, as those of a busy cluster come together."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +36,14 @@ class CreateNodes:
     amounts: tuple[tuple[str, int], ...] = ()
     name: str = "node"
     taints: tuple[Taint, ...] = ()
+    drivers: tuple[NodeDriver, ...] = ()
+    migrated: tuple[str, ...] = ()
+
+    def csi_nodes(self) -> list[CSINode]:
+        """What the drivers of volumes say of the nodes, if there are any."""
+        what = {"drivers": self.drivers, "migrated": self.migrated}
+        names = [node.name for node in self.nodes()] if self.drivers else []
+        return [CSINode(uid=f"uid-csi-{name}", name=name, **what) for name in names]
 
     def nodes(self) -> list[Node]:
         """The nodes, each with its name as host name."""
@@ -77,6 +99,58 @@ class CreatePods:
 
 
 @dataclass(frozen=True)
+class CreateClaimedPods:
+    """Pods of one shape, each with a claim of its own, which has a volume like this."""
+
+    count: int
+    spec: PodSpec
+    volume: PersistentVolume
+    namespace: str = "default"
+    measured: bool = False
+
+    def seen(self, first: int) -> Iterator[tuple[list[StorageObject], list[PodsSeen]]]:
+        """Some objects and then their pods, in turn, numbered from `first`."""
+        numbers = range(first, first + self.count)
+        for start in range(0, self.count, OBJECTS_TOGETHER):
+            some = numbers[start : start + OBJECTS_TOGETHER]
+            objects = [one for number in some for one in self._bound(number)]
+            yield objects, [self._pod(number) for number in some]
+
+    def _bound(self, number: int) -> Iterator[StorageObject]:
+        name, modes = f"pv-{number}", ("ReadOnlyMany",)
+        claim = PersistentVolumeClaim(
+            uid=f"uid-pvc-{number}",
+            name=f"pvc-{number}",
+            namespace=self.namespace,
+            volume=name,
+            access_modes=modes,
+            request_bytes=GIB,
+            phase="Bound",
+            is_bind_completed=True,
+        )
+        yield replace(
+            self.volume,
+            uid=f"uid-{name}",
+            name=name,
+            handle=name,
+            capacity_bytes=GIB,
+            access_modes=modes,
+            claim=ClaimRef(claim.namespace, claim.name, claim.uid),
+            phase="Bound",
+        )
+        yield claim
+
+    def _pod(self, number: int) -> PodsSeen:
+        return PodsSeen(
+            spec=replace(self.spec, volumes=(ClaimUse(f"pvc-{number}"),)),
+            uids=f"uid-{number}",
+            names=f"pod-{number}",
+            revisions=b"",
+            namespace=self.namespace,
+        )
+
+
+@dataclass(frozen=True)
 class CreateService:
     """A Service that selects pods of a namespace by their labels; it is there from the start."""
 
@@ -123,7 +197,15 @@ class Churn:
     interval_s: float = 1.0
 
 
-Op = CreateNodes | CreatePods | CreateService | CreateNamespaces | Barrier | Churn
+Op = (
+    CreateNodes
+    | CreatePods
+    | CreateClaimedPods
+    | CreateService
+    | CreateNamespaces
+    | Barrier
+    | Churn
+)
 
 
 @dataclass(frozen=True)

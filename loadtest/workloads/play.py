@@ -15,6 +15,7 @@ from loadtest.one_process import nodes_known
 from loadtest.workloads.ops import (
     Barrier,
     Churn,
+    CreateClaimedPods,
     CreateNamespaces,
     CreateNodes,
     CreatePods,
@@ -29,7 +30,7 @@ from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.events.observed import PodsSeen
 from shared.machine.snapshots import SnapshotPolicy
-from shared.model.cluster_objects import Namespace, Service
+from shared.model.cluster_objects import ClusterObject
 from shared.model.columns import split
 from shared.model.objects import Node
 from shared.model.world import Arrival, World
@@ -52,11 +53,12 @@ class Played:
         return 0.0 if self.bound < self.pods else self.pods / max(self.span_s, 0.001)
 
 
-def objects_of(ops: Sequence[Op]) -> tuple[Service | Namespace, ...]:
+def objects_of(ops: Sequence[Op]) -> tuple[ClusterObject, ...]:
     """What is neither node nor pod; it is there from the start."""
     services = [op.service() for op in ops if isinstance(op, CreateService)]
     spaces = [one for op in ops if isinstance(op, CreateNamespaces) for one in op.namespaces()]
-    return (*services, *spaces)
+    drivers = [one for op in ops if isinstance(op, CreateNodes) for one in op.csi_nodes()]
+    return (*services, *spaces, *drivers)
 
 
 class _Player:
@@ -80,6 +82,18 @@ class _Player:
                 self._wanted.update(uids)
             if op.measured:
                 self.measured.update(uids)
+        self._number += op.count
+
+    def create_claimed(self, op: CreateClaimedPods) -> None:
+        """Claims, their volumes and pods come, all at once."""
+        for objects, pods in op.seen(self._number):
+            for one in objects:
+                self._cluster.set_object(one)
+            for seen in pods:
+                self._cluster.create(Arrival(at_ms=self._cluster.now_ms(), pods=seen))
+                self._wanted.add(seen.uids)
+                if op.measured:
+                    self.measured.add(seen.uids)
         self._number += op.count
 
     async def barrier(self) -> bool:
@@ -125,6 +139,7 @@ async def play(workload: Workload, folder: Path) -> Played:
     ops = workload.ops()
     nodes: list[Node] = [node for op in ops if isinstance(op, CreateNodes) for node in op.nodes()]
     world = World(name="workload", nodes=tuple(nodes), arrivals=(), objects=objects_of(ops))
+    has_volumes = any(isinstance(op, CreateClaimedPods) for op in ops)
     log = SqliteLog(str(folder / "journals.db"), exclusive=True)
     cluster = SimCluster(world, SimConfig(seed=1, speed=0))
     mesh = Mesh(
@@ -132,7 +147,7 @@ async def play(workload: Workload, folder: Path) -> Played:
         store=DirectorySnapshots(folder / "snapshots"),
         cluster=cluster,
         placements=1,
-        config={"ingest": {"default_spread": True}},
+        config={"ingest": {"default_spread": True, "volumes": has_volumes}},
         policy=SnapshotPolicy(every_ms=5_000),
     )
     journals = all_journals(1)
@@ -147,6 +162,8 @@ async def play(workload: Workload, folder: Path) -> Played:
         for op in ops:
             if isinstance(op, CreatePods):
                 player.create(op)
+            elif isinstance(op, CreateClaimedPods):
+                player.create_claimed(op)
             elif isinstance(op, Churn):
                 player.churn(op)
             elif isinstance(op, Barrier) and not await player.barrier():

@@ -1,6 +1,6 @@
 """scheduler_perf's workloads by name, with its numbers of nodes and pods and its floors.
 
-Left out: volumes that decide where a pod goes, claims, and deleting pods with finalizers.
+Left out: claims of devices, and deleting pods with finalizers.
 """
 
 from loadtest.workloads.namespaced import NAMESPACED
@@ -17,6 +17,7 @@ from loadtest.workloads.ops import (
     Workload,
 )
 from loadtest.workloads.parts import BAR, BOTH, NODES, PLAIN, ZONES, color, labels, spec_of
+from loadtest.workloads.volumes import VOLUMES
 from shared.model.objects import (
     CPU,
     MEMORY,
@@ -240,5 +241,6 @@ WORKLOADS: dict[str, Workload] = {
     # Secrets are mounted by the node: they decide nothing.
     "secrets": Workload(lambda: _plain(1_000, 10_000), 790),
     **NAMESPACED,
+    **VOLUMES,
     "extended-resource": Workload(_extended, 180),
 }

@@ -59,9 +59,9 @@ def volume_handle(volume: PersistentVolume) -> str:
     return handle_of(volume.in_tree, volume.handle, labels.get(BETA_ZONE) or labels.get(ZONE) or "")
 
 
-def is_migrated(volume: PersistentVolume, node: CSINode | None) -> bool:
-    """Whether the node says that a driver has the plugin's volumes."""
-    return node is not None and PLUGINS.get(volume.in_tree) in node.migrated
+def is_migrated(kind: str, node: CSINode | None) -> bool:
+    """Whether the node says that a driver has the volumes of this kind's plugin."""
+    return node is not None and PLUGINS.get(kind) in node.migrated
 
 
 def migrated_affinity(volume: PersistentVolume) -> tuple[SelectorTerm, ...]:

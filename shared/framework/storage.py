@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from shared.framework.csi_columns import CsiColumns
 from shared.framework.migration import (
     DRIVERS,
     PROVISIONERS,
     handle_of,
     volume_handle,
 )
+from shared.framework.storage_changes import StorageChanges
 from shared.model.cluster_objects import (
     ClaimRef,
     CSIDriver,
@@ -54,6 +56,11 @@ class Storage:
         self.capacities: dict[str, dict[Name, CSIStorageCapacity]] = {}  # by class
         self.attachments: dict[str, dict[str, VolumeAttachment]] = {}  # by node
         self._by_class: dict[str, dict[str, PersistentVolume]] = {}
+        # Caches, and what they need to know: who speaks of a volume.
+        self.csi = CsiColumns(self.csi_nodes)
+        self.changes = StorageChanges()
+        self._claims_of: dict[str, list[Name]] = {}
+        self._nodes_of: dict[str, list[str]] = {}
         # What reservations hold, until facts say it: volumes for claims, nodes for claims.
         self._kept: dict[str, list[ClaimRef]] = {}
         self._chosen: dict[Name, list[str]] = {}
@@ -113,6 +120,9 @@ class Storage:
         self._held[key], self._names[one.uid] = one, key
         for table, name in self._places(one):
             table[name] = self._as_held(one)
+        for spoken, volume, who in self._speaks_of(one):
+            spoken.setdefault(volume, []).append(who)
+        self._touch(one)
 
     def remove(self, uid: str) -> None:
         """An object is gone; one that nobody knows any more is none."""
@@ -124,6 +134,35 @@ class Storage:
     def _forget(self, one: StorageObject) -> None:
         for table, name in self._places(one):
             del table[name]
+        for spoken, volume, who in self._speaks_of(one):
+            _drop(spoken, volume, who)
+        self._touch(one)
+
+    def _speaks_of(self, one: StorageObject) -> list[tuple[dict[str, list[Any]], str, Any]]:
+        """Where it is kept that an object speaks of a volume: table, volume, and as what."""
+        match one:
+            case PersistentVolumeClaim() if one.volume:
+                return [(self._claims_of, one.volume, (one.namespace, one.name))]
+            case VolumeAttachment():
+                return [(self._nodes_of, one.volume, one.node)]
+        return []
+
+    def _touch(self, one: StorageObject) -> None:
+        """What counts of volumes have to look at again, now that this comes or goes."""
+        match one:
+            case PersistentVolumeClaim():
+                self.changes.claim(one.namespace, one.name)
+            case PersistentVolume():
+                for name in self._claims_of.get(one.name, ()):
+                    self.changes.claim(*name)
+                for node in self._nodes_of.get(one.name, ()):
+                    self.changes.node(node)
+            case VolumeAttachment():
+                self.changes.node(one.node)
+            case StorageClass():
+                self.changes.everything()  # any claim without a volume may be of it
+            case CSINode():
+                self.csi.forget()
 
     def _places(self, one: StorageObject) -> list[tuple[dict[Any, Any], Any]]:
         """The tables that an object is in, and its name in each."""

@@ -4,13 +4,14 @@ By name: a claim that several pods of a node use is there as often. What the nam
 storage.py, and what is attached to a node follows from both.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from shared.framework.counted import add
 from shared.framework.layout import I64
 from shared.framework.storage import Attached, Storage
+from shared.framework.storage_changes import NODE, Touched
 from shared.model.objects import Node
 from shared.model.volumes import ClaimUse, Disk, PodVolume
 
@@ -38,6 +39,7 @@ class AttachedColumns:
         self._by_pods: dict[int, set[Attached]] = {}
         self._all: dict[int, set[Attached]] = {}
         self._rows: dict[Attached, set[int]] = {}
+        self.names = {node.name: row for row, node in enumerate(nodes)}
 
     def count(self, driver: str) -> I64:
         """Volumes of a driver on each node, shape (n,). Read-only for the caller."""
@@ -53,6 +55,8 @@ class AttachedColumns:
         by_pods, everything = self.of(row, uses)
         for volume in self._by_pods.get(row, ()):
             self._rows[volume].discard(row)
+            if not self._rows[volume]:
+                del self._rows[volume]
         for volume in by_pods:
             self._rows.setdefault(volume, set()).add(row)
         for volumes, sign in ((self._all.get(row, set()), -1), (everything, 1)):
@@ -76,7 +80,8 @@ class VolumeUses:
         self.rows: dict[int, Uses] = {}
         self.places: dict[Place, dict[int, int]] = {}
         self._attached: AttachedColumns | None = None
-        self._attached_of: tuple[int, int] = (-1, -1)
+        self._attached_of: tuple[Storage | None, int] = (None, -1)
+        self._seen = 0  # of the changes of that storage
         self._stale: set[int] = set()  # rows whose part of `_attached` is old
 
     def charge(self, uses: Sequence[Use], row: int, sign: int) -> None:
@@ -98,15 +103,27 @@ class VolumeUses:
 
     def attached(self, storage: Storage, nodes: Sequence[Node], version: int) -> AttachedColumns:
         """What is attached to these nodes; `version` rises when they change."""
-        if self._attached is None or self._attached_of != (storage.version, version):
-            self._attached = AttachedColumns(storage, nodes)
-            self._attached_of = storage.version, version
+        touched = storage.changes.since(self._seen)
+        of = storage, version
+        if self._attached is None or self._attached_of != of or touched is None:
+            self._attached, self._attached_of = AttachedColumns(storage, nodes), of
             named = (row for row, node in enumerate(nodes) if node.name in storage.attachments)
             self._stale = {*self.rows, *named}
+        else:
+            self._touch(touched, self._attached.names)
+        self._seen = storage.changes.position
         for row in self._stale:
             self._attached.write(row, self.rows.get(row, {}))
         self._stale.clear()
         return self._attached
+
+    def _touch(self, touched: Iterable[Touched], names: Mapping[str, int]) -> None:
+        """Rows of claims and nodes whose volumes may be others are to be written anew."""
+        for one in touched:
+            if one[0] != NODE:
+                self._stale.update(self.places.get(one, ()))
+            elif one[2] in names:
+                self._stale.add(names[one[2]])
 
     def keep(self, order: I64) -> None:
         """Rows of the table become those of `order`, in its order."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from shared.framework.counters import Counts
+from shared.framework.csi_columns import NO_LIMIT
 from shared.framework.layout import I64, Mask
 from shared.framework.storage import Attached
 from shared.framework.table import NodeTable
@@ -13,7 +14,6 @@ from shared.model.volumes import ClaimUse
 
 NAME = "NodeVolumeLimits"
 EXCEEDED = "node(s) exceed max volume count"
-NO_LIMIT = -1
 
 
 class NodeVolumeLimits:
@@ -26,7 +26,8 @@ class NodeVolumeLimits:
         self._new: dict[str, list[Attached]] = {}
         for volume in dict.fromkeys(one for one in found if one is not None):
             self._new.setdefault(volume[0], []).append(volume)
-        limits = {driver: self._limits(driver) for driver in self._new}
+        csi, where = table.storage.csi, (table.nodes, table.static_version)
+        limits = {driver: csi.limits(driver, *where) for driver in self._new}
         self._limited = {
             driver: column for driver, column in limits.items() if (column != NO_LIMIT).any()
         }
@@ -43,15 +44,6 @@ class NodeVolumeLimits:
                 what = f'persistentvolumeclaim "{one.name}" not found'
                 return f"looking up PVC {spec.namespace}/{one.name}: {what}"
         return None
-
-    def _limits(self, driver: str) -> I64:
-        column = np.full(self._table.size, NO_LIMIT, np.int64)
-        for row, node in enumerate(self._table.nodes):
-            known = self._table.storage.csi_nodes.get(node.name)
-            for one in known.drivers if known is not None else ():
-                if one.name == driver and one.count is not None:
-                    column[row] = one.count
-        return column
 
     def refusals(self, counts: Counts) -> Iterator[tuple[str, Mask, bool]]:
         """Nodes with too many volumes already: (message, nodes, resolvable)."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from shared.framework.layout import Mask
-from shared.framework.migration import is_migrated, migrated_affinity
+from shared.framework.migration import migrated_affinity
 from shared.framework.storage import Storage, is_owned
 from shared.framework.table import NodeTable
 from shared.model.cluster_objects import (
@@ -77,9 +77,10 @@ class VolumeBinding:
         reached = _matches(self._table, volume.node_affinity)
         if not volume.in_tree:
             return reached
-        csi_nodes = self._table.storage.csi_nodes
-        is_at = (is_migrated(volume, csi_nodes.get(node.name)) for node in self._table.nodes)
-        migrated = np.fromiter(is_at, np.bool_, self._table.size)
+        table, kind = self._table, volume.in_tree
+        migrated = table.storage.csi.migrated(kind, table.nodes, table.static_version)
+        if not migrated.any():
+            return reached
         return np.where(migrated, _matches(self._table, migrated_affinity(volume)), reached)
 
     # ------------------------------------------------------------------------ waiting claims

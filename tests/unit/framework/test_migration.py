@@ -73,6 +73,6 @@ def test_where_a_driver_can_reach_a_volume(before, after):
 
 def test_a_node_says_which_plugins_its_drivers_replace():
     says = CSINode(uid="n", name="n", migrated=("kubernetes.io/gce-pd",))
-    assert is_migrated(volume(GCE), says)
-    assert not is_migrated(volume(AWS), says)
-    assert not is_migrated(volume(GCE), None)
+    assert is_migrated(GCE, says)
+    assert not is_migrated(AWS, says)
+    assert not is_migrated(GCE, None)

@@ -3,9 +3,13 @@
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
+from shared.framework import storage_changes
 from shared.framework.between import rules_of
+from shared.framework.csi_columns import CsiColumns
 from shared.framework.kernel import Kernel
+from shared.framework.migration import PLUGINS
 from shared.framework.signature import Signature
 from shared.framework.storage import Storage
 from shared.framework.table import NodeTable
@@ -15,6 +19,7 @@ from shared.model.cluster_objects import (
     NodeDriver,
     PersistentVolume,
     PersistentVolumeClaim,
+    StorageClass,
     VolumeAttachment,
 )
 from shared.model.volumes import AWS, GCE, ClaimUse, Disk
@@ -92,6 +97,76 @@ def test_what_is_attached_follows_every_charge():
             assert set(table.counters.volumes.rows.get(row, {})) == uses
         assert columns_of(table)[0] == anew.count(DRIVER).tolist()
         assert columns_of(table)[1] == [sorted(anew.rows((DRIVER, f"h{i}"))) for i in range(CLAIMS)]
+
+
+def changed(draw: Random, known: Storage) -> None:
+    """Something of storage comes, goes or is another than before."""
+    number = draw.randrange(CLAIMS)
+    claim, volume, attachment, node_name = f"c{number}", f"v{number}", f"x{number}", f"n{number}"
+    match draw.randrange(8):
+        case 0:
+            known.remove(draw.choice((claim, volume, attachment)))
+        case 1 | 2:
+            which = draw.choice(("", f"v{draw.randrange(CLAIMS)}"))
+            storage_class = draw.choice(("", "made"))
+            made = PersistentVolumeClaim(uid=claim, name=claim, namespace="a", volume=which)
+            known.put(replace(made, storage_class=storage_class))
+        case 3 | 4:
+            handle, driver = f"h{draw.randrange(CLAIMS)}", draw.choice((DRIVER, "other"))
+            known.put(PersistentVolume(uid=volume, name=volume, driver=driver, handle=handle))
+        case 5:
+            to = {"node": f"n{draw.randint(1, 3)}", "volume": f"v{draw.randrange(CLAIMS)}"}
+            known.put(VolumeAttachment(uid=attachment, name=attachment, attacher=DRIVER, **to))
+        case 6:
+            known.put(StorageClass(uid="k", name="made", provisioner=draw.choice(("", DRIVER))))
+        case 7:
+            limit = draw.choice((None, 1, 2))
+            drivers = (NodeDriver(DRIVER, limit),)
+            known.put(
+                CSINode(uid=node_name, name=node_name, drivers=drivers, migrated=(PLUGINS[AWS],))
+            )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_attached_follows_every_change_of_storage(seed, monkeypatch):
+    monkeypatch.setattr(storage_changes, "KEPT_MAX", 3 if seed % 2 else 65_536)
+    draw = Random(seed)
+    table = table_of(node(1), node(2), node(3))
+    table.storage = storage()
+    sigs = [signature(table, i + 1, ClaimUse(f"c{i}")) for i in range(CLAIMS)]
+    for step in range(200):
+        changed(draw, table.storage)
+        if step < 12:
+            table.charge(draw.choice(sigs), rows(draw.randrange(table.size)))
+        if draw.random() < 0.3:
+            continue
+        anew = AttachedColumns(table.storage, table.nodes)
+        for row in range(table.size):
+            anew.write(row, table.counters.volumes.rows.get(row, {}))
+        assert columns_of(table)[0] == anew.count(DRIVER).tolist()
+        assert columns_of(table)[1] == [sorted(anew.rows((DRIVER, f"h{i}"))) for i in range(CLAIMS)]
+        where = (table.nodes, table.static_version)
+        told, fresh = table.storage.csi, CsiColumns(table.storage.csi_nodes)
+        assert told.limits(DRIVER, *where).tolist() == fresh.limits(DRIVER, *where).tolist()
+        assert told.migrated(AWS, *where).tolist() == fresh.migrated(AWS, *where).tolist()
+
+
+def test_what_is_attached_is_not_counted_anew_for_a_claim(monkeypatch):
+    table = table_of(node(1), node(2), node(3))
+    table.storage = storage()
+    for i in range(CLAIMS):
+        table.charge(signature(table, i + 1, ClaimUse(f"c{i}")), rows(i % 3))
+    columns_of(table)
+    written: list[int] = []
+    write = AttachedColumns.write
+    monkeypatch.setattr(
+        AttachedColumns,
+        "write",
+        lambda self, row, uses: (written.append(row), write(self, row, uses))[1],
+    )
+    table.storage.put(table.storage.volumes["v1"])
+    columns_of(table)
+    assert written == [1]
 
 
 def test_an_attachment_counts_beside_the_volumes_of_pods():

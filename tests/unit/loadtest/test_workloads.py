@@ -5,12 +5,22 @@ import asyncio
 import pytest
 
 from loadtest.workloads import play as playing
-from loadtest.workloads.ops import Barrier, Churn, CreateNodes, CreatePods, Workload
+from loadtest.workloads.ops import (
+    Barrier,
+    Churn,
+    CreateClaimedPods,
+    CreateNodes,
+    CreatePods,
+    Workload,
+)
 from loadtest.workloads.parts import PLAIN
 from loadtest.workloads.play import play
 from loadtest.workloads.shapes import WORKLOADS
+from loadtest.workloads.volumes import CSI, DRIVER
+from shared.model.cluster_objects import NodeDriver
 from shared.model.objects import CPU, PodSpec
 
+MEASURED = CreatePods | CreateClaimedPods
 LARGE = PodSpec(requests=((CPU, 9_000),))
 
 
@@ -33,9 +43,19 @@ def test_a_run_with_an_unbound_pod_is_void(tmp_path, monkeypatch):
     assert (found.pods, found.bound, found.pods_per_s) == (1, 0, 0.0)
 
 
+def test_pods_with_claims_go_where_drivers_have_room(tmp_path, monkeypatch):
+    nodes = CreateNodes(3, drivers=(NodeDriver(DRIVER, 2),))
+    found = played(tmp_path, nodes, CreateClaimedPods(6, PLAIN, CSI, measured=True), Barrier())
+    assert (found.pods, found.bound) == (6, 6)
+    monkeypatch.setattr(playing, "LIMIT_S", 0.5)
+    (again := tmp_path / "again").mkdir()
+    found = played(again, nodes, CreateClaimedPods(7, PLAIN, CSI, measured=True), Barrier())
+    assert (found.pods, found.bound) == (7, 6)
+
+
 @pytest.mark.parametrize("name", list(WORKLOADS))
 def test_every_workload_has_nodes_and_waits_for_what_it_measures(name):
     *before, last = WORKLOADS[name].ops()
     assert isinstance(last, Barrier)
     assert any(isinstance(one, CreateNodes) for one in before)
-    assert sum(one.count for one in before if isinstance(one, CreatePods) and one.measured) >= 1_000
+    assert sum(one.count for one in before if isinstance(one, MEASURED) and one.measured) >= 1_000
