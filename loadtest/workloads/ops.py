@@ -41,9 +41,11 @@ class CreateNodes:
 
     def csi_nodes(self) -> list[CSINode]:
         """What the drivers of volumes say of the nodes, if there are any."""
-        what = {"drivers": self.drivers, "migrated": self.migrated}
         names = [node.name for node in self.nodes()] if self.drivers else []
-        return [CSINode(uid=f"uid-csi-{name}", name=name, **what) for name in names]
+        return [
+            CSINode(uid=f"uid-csi-{name}", name=name, drivers=self.drivers, migrated=self.migrated)
+            for name in names
+        ]
 
     def nodes(self) -> list[Node]:
         """The nodes, each with its name as host name."""

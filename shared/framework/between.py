@@ -49,11 +49,16 @@ class Rules:
             self._affinity_weight = 0
 
     @property
-    def apply(self) -> bool:
-        """Whether there are any."""
+    def are_of_volumes(self) -> bool:
+        """Whether no rule is about anything but volumes."""
         affinity = self.affinity
         terms = affinity.affine or affinity.anti or affinity.opposed or affinity.scored
-        return self.spread is not None or bool(terms) or self.volumes.apply
+        return self.spread is None and not terms
+
+    @property
+    def apply(self) -> bool:
+        """Whether there are any."""
+        return not self.are_of_volumes or self.volumes.apply
 
     def refusals(self, counts: Counts, before: Counts | None = None) -> Iterator[Rule]:
         """By plugin and reason, in kube-scheduler's order. `before`: the counts at the beginning of

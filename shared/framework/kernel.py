@@ -63,11 +63,11 @@ class Kernel:
         if held:
             held = _held_here(table, held)
         rules = rules_of(table, sig)
-        if rules is not None:
-            return _cycles(table, sig, rules, self._row(table, sig, once=False), held).next()
         # A row of a signature that is asked for once is not worth its memory.
         once, sig.asked = not sig.asked, True
         static, local, feasible = self._row(table, sig, once)
+        if rules is not None and not _all_pass(table, rules, held):
+            return _cycles(table, sig, rules, (static, local, feasible), held).next()
         if held:
             local = _with_held(table, sig, local, held)
             feasible = feasible_count(local)
@@ -178,6 +178,13 @@ class Kernel:
         local = local.copy()
         update(local, table, sig, static, changed)
         return static, local, feasible_count(local)
+
+
+def _all_pass(table: NodeTable, rules: Rules, held: Held | None) -> bool:
+    """Whether the rules neither refuse a node now nor score any: volumes rarely do."""
+    if not rules.are_of_volumes:
+        return False
+    return not refused_with(table, rules, table.counters.now(), held).any()
 
 
 def _cycles(

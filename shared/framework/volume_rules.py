@@ -22,7 +22,7 @@ class VolumeRules:
 
     def __init__(self, table: NodeTable, spec: PodSpec, filters: tuple[str, ...]) -> None:
         self.rejected: tuple[str, str] | None = None
-        self.apply = False
+        self._applying: set[str] = set()
         if not spec.volumes:
             return
         self._restrictions = VolumeRestrictions(table, spec)
@@ -42,7 +42,12 @@ class VolumeRules:
             volume_binding.NAME: self._binding.apply,
             volume_zone.NAME: self._zone.apply,
         }
-        self.apply = any(applying.get(name, False) for name in filters)
+        self._applying = {name for name in filters if applying.get(name, False)}
+
+    @property
+    def apply(self) -> bool:
+        """Whether one of the plugins may refuse a node."""
+        return bool(self._applying)
 
     def refusals(
         self, plugin: str, counts: Counts, before: Counts
@@ -50,11 +55,11 @@ class VolumeRules:
         """What one of the plugins refuses: (message, nodes, whether others could make room).
         `before`: the counts at the beginning of the cycle.
         """
-        if not self.apply:
-            return
         if self.rejected is not None:
             if self.rejected[0] == plugin:
                 yield self.rejected[1], np.ones(counts.nodes, np.bool_), False
+        elif plugin not in self._applying:
+            return
         elif plugin == volume_restrictions.NAME:
             yield from self._restrictions.refusals(counts, before)
         elif plugin == node_volume_limits.NAME:

@@ -9,6 +9,7 @@ from shared.framework.csi_columns import NO_LIMIT
 from shared.framework.layout import I64, Mask
 from shared.framework.storage import Attached
 from shared.framework.table import NodeTable
+from shared.framework.volume_uses import AttachedColumns
 from shared.model.objects import PodSpec
 from shared.model.volumes import ClaimUse
 
@@ -52,15 +53,27 @@ class NodeVolumeLimits:
             return
         refused = np.zeros(counts.nodes, np.bool_)
         for driver, limits in self._limited.items():
+            if self._has_room(counts, driver, limits):
+                continue
             used, here = self._attached(counts, driver)
             more = len(self._new[driver]) - here
             refused |= (limits != NO_LIMIT) & (more > 0) & (used + more > limits)
         yield EXCEEDED, refused, True
 
+    def _has_room(self, counts: Counts, driver: str, limits: I64) -> bool:
+        """Whether every node takes all of the pod's volumes, whatever is attached already."""
+        if counts.changed_uses():
+            return False
+        most = self._columns(counts).count(driver) + len(self._new[driver])
+        return not ((most > limits) & (limits != NO_LIMIT)).any()
+
+    def _columns(self, counts: Counts) -> AttachedColumns:
+        table = self._table
+        return counts.volumes.attached(table.storage, table.nodes, table.static_version)
+
     def _attached(self, counts: Counts, driver: str) -> tuple[I64, I64]:
         """Volumes of a driver on each node, and how many of the pod's own its pods use already."""
-        table, new = self._table, self._new[driver]
-        columns = counts.volumes.attached(table.storage, table.nodes, table.static_version)
+        columns, new = self._columns(counts), self._new[driver]
         used, here = columns.count(driver).copy(), np.zeros(counts.nodes, np.int64)
         for volume in new:
             here[sorted(columns.rows(volume))] += 1

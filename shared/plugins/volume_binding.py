@@ -62,13 +62,16 @@ class VolumeBinding:
 
     def _reachable(self) -> Iterator[tuple[str, Mask]]:
         """The first claim whose volume is not for a node tells why."""
+        if not self._bound:
+            return
         conflict, missing = (np.zeros(self._table.size, np.bool_) for _ in range(2))
         for claim in self._bound:
             volume = self._table.storage.volumes.get(claim.volume)
             if volume is None:
                 missing |= ~conflict
                 break
-            conflict |= ~self._reached(volume)
+            if volume.node_affinity or volume.in_tree:
+                conflict |= ~self._reached(volume)
         yield NODE_CONFLICT, conflict
         yield NOT_THERE, missing
 
@@ -87,6 +90,8 @@ class VolumeBinding:
 
     def _bindable(self) -> Iterator[tuple[str, Mask]]:
         """The first claim for which there is neither a volume nor a way to get one tells why."""
+        if not self._waiting:
+            return
         nowhere, too_small = (np.zeros(self._table.size, np.bool_) for _ in range(2))
         for claim, wanted in self._to_make(nowhere):
             wanted = wanted & ~nowhere & ~too_small

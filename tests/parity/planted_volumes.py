@@ -94,7 +94,7 @@ BUGS = (
     _bug(
         "migrated-everywhere",
         MIGRATION,
-        "PLUGINS.get(volume.in_tree) in node.migrated",
+        "PLUGINS.get(kind) in node.migrated",
         "True",
         first=60,
     ),

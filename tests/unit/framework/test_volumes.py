@@ -13,7 +13,7 @@ from shared.framework.migration import PLUGINS
 from shared.framework.signature import Signature
 from shared.framework.storage import Storage
 from shared.framework.table import NodeTable
-from shared.framework.volume_uses import AttachedColumns
+from shared.framework.volume_uses import AttachedColumns, Uses
 from shared.model.cluster_objects import (
     CSINode,
     NodeDriver,
@@ -159,11 +159,12 @@ def test_what_is_attached_is_not_counted_anew_for_a_claim(monkeypatch):
     columns_of(table)
     written: list[int] = []
     write = AttachedColumns.write
-    monkeypatch.setattr(
-        AttachedColumns,
-        "write",
-        lambda self, row, uses: (written.append(row), write(self, row, uses))[1],
-    )
+
+    def noted(self: AttachedColumns, row: int, uses: Uses) -> None:
+        written.append(row)
+        write(self, row, uses)
+
+    monkeypatch.setattr(AttachedColumns, "write", noted)
     table.storage.put(table.storage.volumes["v1"])
     columns_of(table)
     assert written == [1]
@@ -245,7 +246,13 @@ def test_a_batch_is_the_same_as_one_pod_after_the_other(seed):
     wanted, kernel = draw.choice(sigs), Kernel()
     together = kernel.place(table, wanted, 5).rows.tolist()
     alone: list[int] = []
-    while len(alone) < 5 and (pick := kernel.place_one(table, wanted)) is not None:
+    while len(alone) < 5:
+        pick, naive = kernel.place_one(table, wanted), kernel.place_naive(table, wanted)
+        if pick is None:
+            assert not len(naive.rows)
+            break
+        told = (naive.rows[0], naive.totals[0], naive.feasible, naive.runner_up)
+        assert told == (pick.row, pick.total, pick.feasible, pick.runner_up)
         alone.append(pick.row)
         table.charge(wanted, rows(pick.row))
     assert together == alone
