@@ -16,6 +16,7 @@ from muster.cli_options import (
     Compatibility,
     Config,
     Kubeconfig,
+    LeaderElect,
     Output,
     Plain,
     Plugins,
@@ -90,6 +91,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     config: Config = None,
     plugin: Plugins = None,
     compatibility_version: Compatibility = "1.35",
+    leader_elect: LeaderElect = None,
     time_limit_s: Annotated[
         float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Give up after.")
     ] = 170,
@@ -109,9 +111,13 @@ def run(  # noqa: PLR0913 (one parameter per option)
         from muster.commands.live import LiveOptions, run_live
 
         names = scheduler_name or []
-        live = LiveOptions(kubeconfig, names, placements, bus, run_dir, changed, config)
-        run_live(live, output)
+        run_live(
+            LiveOptions(kubeconfig, names, placements, bus, run_dir, changed, config, leader_elect),
+            output,
+        )
         return
+    if leader_elect is not None:
+        raise UsageFault("--leader-elect: means nothing without --kubeconfig")
     from muster.commands.run import Options
     from muster.commands.run import run as play
     from shared.adapters.worlds.settings import Choice

@@ -53,3 +53,11 @@ SchedulerNames = Annotated[
         help="Schedule pods with this spec.schedulerName (muster); may be given several times.",
     ),
 ]
+LeaderElect = Annotated[
+    bool | None,
+    typer.Option(
+        "--leader-elect/--no-leader-elect",
+        help="Stand by while another process for the same pods leads (docs/live.md).",
+        show_default="as --config says, else on",
+    ),
+]

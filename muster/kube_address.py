@@ -8,6 +8,7 @@ from shared.adapters.kube_access import missing_permissions
 from shared.adapters.kube_client import KubeClient
 from shared.adapters.kube_cluster import KubeCluster
 from shared.adapters.kube_credentials import Credentials, KubeconfigError
+from shared.model.election import Election
 
 SCHEDULER_NAME = "muster"
 CONFIRM_MS = 40_000
@@ -38,14 +39,15 @@ def kube_config(config: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {**config, "ingest": ingest, "queueing": queueing, "binding": binding}
 
 
-async def open_kube(cluster: KubeCluster) -> None:
+async def open_kube(cluster: KubeCluster, election: Election | None = None) -> None:
     """Connect, and say what is missing while nothing has started. Raises UsageFault, Fault."""
     try:
         await cluster.open()
-        missing = await missing_permissions(cluster.client, await cluster.groups_as())
+        missing = await missing_permissions(cluster.client, await cluster.groups_as(), election)
     except KubeconfigError as error:
         raise UsageFault(f"--kubeconfig {error}") from error
     except (OSError, TimeoutError) as error:
         raise Fault(f"the cluster does not answer: {error}") from error
     if missing:
-        raise Fault(f"the cluster does not allow us to {', '.join(missing)}")
+        lease = f" (the Lease is {election})" if election and "leases" in missing[-1] else ""
+        raise Fault(f"the cluster does not allow us to {', '.join(missing)}{lease}")

@@ -37,11 +37,12 @@ class Standing:
 
 @dataclass
 class LiveRunner:
-    """One run. `show` is called a few times a second."""
+    """One run. `show` is called a few times a second, as is `check`, which raises what ends it."""
 
     cluster: KubeCluster
     mesh: Mesh
     show: Callable[[Standing], None]
+    check: Callable[[], None] = lambda: None
     _marks: list[tuple[float, int]] = field(default_factory=list)
 
     async def run(self) -> Standing:
@@ -55,6 +56,7 @@ class LiveRunner:
         try:
             while not told.is_set():
                 check_mesh(mesh)
+                self.check()
                 self.show(self._standing(loop.time() - began_s))
                 try:
                     await asyncio.wait_for(told.wait(), TICK_S)

@@ -13,6 +13,7 @@ from muster.embedded import embedded_bus
 from muster.event_loop import loop_factory
 from muster.faults import Fault, UsageFault
 from muster.kube_address import kube_cluster, kube_config, open_kube
+from muster.leading import Candidate, election_of, identity_in
 from muster.live import LiveRunner, Standing, line_of, result_of
 from muster.mesh import Mesh
 from muster.options import mesh_config, parse_settings
@@ -40,6 +41,7 @@ class LiveOptions:
     run_dir: Path | None
     settings: list[str]
     config: Path | None = None
+    leader_elect: bool | None = None
 
     def meta(self) -> dict[str, Any]:
         """What has to stay as it is while a run goes on in its folder."""
@@ -50,11 +52,13 @@ def run_live(options: LiveOptions, output: str) -> None:
     """Schedule until told to stop. Raises UsageFault, Fault."""
     profiles = read_profiles(options.config, options.schedulers, options.placements)
     names = scheduler_names(profiles, options.schedulers)
+    election = election_of(options.leader_elect, profiles, names)
     cluster = kube_cluster(options.kubeconfig, names)
     settings = with_profiles(mesh_config(parse_settings(options.settings)), profiles)
     config = kube_config(settings, names)
     folder = options.run_dir or DEFAULT_FOLDER
     continued_run(folder, options.meta())
+    candidate = Candidate(election, options.kubeconfig, identity_in(folder))
     try:
         with (
             embedded_bus(options.bus, folder / JOURNALS) as client,
@@ -69,20 +73,24 @@ def run_live(options: LiveOptions, output: str) -> None:
                 is_alone=True,
                 policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
             )
-            standing = loop.run(_schedule(cluster, mesh, quiet=output == "json"))
+            standing = loop.run(_schedule(cluster, mesh, candidate, quiet=output == "json"))
     except WrongCluster as error:
         raise UsageFault(f"{error}; or name another --run-dir than {folder}") from error
     _sum_up(standing, folder, output)
 
 
-async def _schedule(cluster: KubeCluster, mesh: Mesh, quiet: bool) -> Standing:
-    await open_kube(cluster)
-    client = mesh.bus_of
-    epoch = await _epoch(client(""))
-    mesh.epoch, mesh.store = epoch, EpochStore(mesh.store, epoch)
-    mesh.bus_of = lambda journal: EpochBus(client(journal), epoch)
-    with LiveDisplay(Console(stderr=True), quiet=quiet) as display:
-        return await LiveRunner(cluster, mesh, display.show).run()
+async def _schedule(
+    cluster: KubeCluster, mesh: Mesh, candidate: Candidate, quiet: bool
+) -> Standing:
+    await open_kube(cluster, candidate.election)
+    errors = Console(stderr=True)
+    async with candidate.leading(cluster, lambda why: errors.out(why, highlight=False)) as check:
+        client = mesh.bus_of
+        epoch = await _epoch(client(""))
+        mesh.epoch, mesh.store = epoch, EpochStore(mesh.store, epoch)
+        mesh.bus_of = lambda journal: EpochBus(client(journal), epoch)
+        with LiveDisplay(errors, quiet=quiet) as display:
+            return await LiveRunner(cluster, mesh, display.show, check).run()
 
 
 async def _epoch(bus: Bus) -> int:

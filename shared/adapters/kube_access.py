@@ -1,6 +1,7 @@
 """What a live cluster must allow us, and what of it is missing (SelfSubjectAccessReview)."""
 
 import asyncio
+from typing import NamedTuple
 
 import msgspec
 
@@ -8,6 +9,7 @@ from shared.adapters.kube_client import ApiError, KubeClient, Response
 from shared.adapters.kube_discovery import WORKLOADS
 from shared.adapters.kube_kinds import OTHER_KINDS
 from shared.adapters.together import together
+from shared.model.election import Election
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 UNAUTHORIZED = 401
@@ -20,21 +22,50 @@ BUSY_S = 1.0
 
 GROUPS = "groups"
 """Stands for the resource that the server has pod groups in."""
-NEEDED: tuple[tuple[str, str, str, str], ...] = (
-    *((verb, "", "pods", "") for verb in ("list", "watch", "get", "delete")),
-    *((verb, "", "nodes", "") for verb in ("list", "watch")),
-    *((verb, "policy", "poddisruptionbudgets", "") for verb in ("list", "watch")),
-    *((verb, "scheduling.k8s.io", GROUPS, "") for verb in ("list", "watch")),
-    *((verb, kind.group, kind.resource, "") for kind in OTHER_KINDS for verb in ("list", "watch")),
-    ("get", "", "namespaces", ""),
-    ("create", "", "pods", "binding"),
-    *((verb, "", "persistentvolumes", "") for verb in ("get", "patch")),
-    *((verb, "", "persistentvolumeclaims", "") for verb in ("get", "patch")),
-    ("patch", "", "pods", "status"),
-    *((verb, "events.k8s.io", "events", "") for verb in ("create", "patch")),
+
+
+class Permission(NamedTuple):
+    """A resource's attributes in a review; without a namespace in all of them."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str = ""
+    name: str = ""
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        """As in `create pods/binding` or `list nodes`."""
+        sub = f"/{self.subresource}" if self.subresource else ""
+        return f"{self.verb} {self.resource}{sub}{'.' + self.group if self.group else ''}"
+
+
+NEEDED = (
+    *(Permission(verb, "", "pods") for verb in ("list", "watch", "get", "delete")),
+    *(Permission(verb, "", "nodes") for verb in ("list", "watch")),
+    *(Permission(verb, "policy", "poddisruptionbudgets") for verb in ("list", "watch")),
+    *(Permission(verb, "scheduling.k8s.io", GROUPS) for verb in ("list", "watch")),
+    *(
+        Permission(verb, kind.group, kind.resource)
+        for kind in OTHER_KINDS
+        for verb in ("list", "watch")
+    ),
+    Permission("get", "", "namespaces", name="kube-system"),
+    Permission("create", "", "pods", "binding"),
+    *(Permission(verb, "", "persistentvolumes") for verb in ("get", "patch")),
+    *(Permission(verb, "", "persistentvolumeclaims") for verb in ("get", "patch")),
+    Permission("patch", "", "pods", "status"),
+    *(Permission(verb, "events.k8s.io", "events") for verb in ("create", "patch")),
 )
-"""(verb, API group, resource, subresource), in all namespaces; got is only the one kube-system."""
-NAMES = {("get", "namespaces"): "kube-system"}
+
+
+def of_election(election: Election) -> list[Permission]:
+    """What it takes to stand by and to lead. Of creates a review cannot ask by name."""
+    group, where = "coordination.k8s.io", election.namespace
+    return [
+        Permission("create", group, "leases", namespace=where),
+        *(Permission(v, group, "leases", "", election.name, where) for v in ("get", "update")),
+    ]
 
 
 class _Status(msgspec.Struct):
@@ -45,37 +76,29 @@ class _Review(msgspec.Struct):
     status: _Status
 
 
-async def missing_permissions(client: KubeClient, groups_as: str = WORKLOADS) -> list[str]:
-    """In words, such as `create pods/binding`; a busy server is asked again. Raises ApiError,
-    ConnectionError, TimeoutError.
+async def missing_permissions(
+    client: KubeClient, groups_as: str = WORKLOADS, election: Election | None = None
+) -> list[str]:
+    """In words, such as `create pods/binding`; a busy server is asked again. With an election also
+    what that takes. Raises ApiError, ConnectionError, TimeoutError.
     """
     asked = [
-        (verb, group, groups_as if resource == GROUPS else resource, sub)
-        for verb, group, resource, sub in NEEDED
+        needed._replace(resource=groups_as) if needed.resource == GROUPS else needed
+        for needed in NEEDED
     ]
+    asked += [] if election is None else of_election(election)
     room = asyncio.Semaphore(AT_ONCE)
-    allowed = await together(*(_is_allowed(client, room, *needed) for needed in asked))
+    allowed = await together(*(_is_allowed(client, room, needed) for needed in asked))
     return [
-        f"{verb} {resource}{'/' + sub if sub else ''}{'.' + group if group else ''}"
-        for (verb, group, resource, sub), is_allowed in zip(asked, allowed, strict=True)
-        if not is_allowed
+        str(needed) for needed, is_allowed in zip(asked, allowed, strict=True) if not is_allowed
     ]
 
 
-async def _is_allowed(
-    client: KubeClient,
-    room: asyncio.Semaphore,
-    verb: str,
-    group: str,
-    resource: str,
-    subresource: str,
-) -> bool:
-    attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
-    attributes["name"] = NAMES.get((verb, resource), "")
+async def _is_allowed(client: KubeClient, room: asyncio.Semaphore, needed: Permission) -> bool:
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": attributes},
+        "spec": {"resourceAttributes": needed._asdict()},
     }
     async with room:
         response = await _answered(client, msgspec.json.encode(review))

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -77,6 +77,8 @@ class KubeClient:
     def __init__(self, credentials: Credentials) -> None:
         """Nothing is read or opened yet."""
         self.credentials = credentials
+        # Waited for before whatever is not a GET.
+        self.may_write: Callable[[], Awaitable[None]] | None = None
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
         self._tls: ssl.SSLContext | bool = True
@@ -133,6 +135,8 @@ class KubeClient:
         """One request, or a second one where our credentials had gone stale. Raises NotSent,
         ConnectionError or TimeoutError (nothing is known then).
         """
+        if self.may_write is not None and method != "GET":
+            await self.may_write()
         response = await self._request(method, path, body, content_type)
         if response.status == UNAUTHORIZED and response.is_stale:
             response = await self._request(method, path, body, content_type)

@@ -4,6 +4,7 @@ weights and arguments. Values only, after defaults and multiPoint; names are kub
 
 from msgspec import Struct, structs
 
+from shared.model.election import Election
 from shared.model.extenders import Extender
 from shared.model.objects import (
     CPU,
@@ -135,3 +136,4 @@ class Configuration(Struct, frozen=True, kw_only=True):
     backoff_initial_ms: int = 1_000
     backoff_max_ms: int = 10_000
     extenders: tuple[Extender, ...] = ()
+    election: Election | None = None

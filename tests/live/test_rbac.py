@@ -21,9 +21,11 @@ from shared.adapters.kube_client import ApiError, KubeClient
 from shared.adapters.kube_cluster import KubeCluster
 from shared.adapters.kube_credentials import Credentials
 from shared.adapters.kube_kinds import OTHER_KINDS, Kind
+from shared.adapters.kube_lease import Elector
 from shared.events.base import Event
 from shared.events.observed import BudgetsSeen, GangsSeen, NodesSeen, ObjectsSeen, PodsSeen
 from shared.model.answers import Answer
+from shared.model.election import Election
 from shared.model.volumes import Choice
 from shared.ports.cluster import BindRequest, PodRef, VolumeRequest, Watched
 from shared.testing.kube_credentials import MUSTER, User
@@ -37,6 +39,8 @@ pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube"
 RBAC = ROOT / "deploy" / "rbac.yaml"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+ELECTION = Election("muster", retry_s=0.1)
 WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
 SEEN_S, UNSEEN_S, TRIES = PATIENCE_S, 1.5, 20
 STORAGE = [
@@ -47,11 +51,12 @@ STORAGE = [
 ]
 Rule = dict[str, list[str]]
 numbers = count(1)
+log = logging.getLogger("muster.kube")
 
 
-def rules_of(text: str) -> list[Rule]:
+def rules_of(text: str, kind: str) -> list[Rule]:
     """The role's rules, one for each verb and resource."""
-    (role,) = [one for one in yaml.safe_load_all(text) if one["kind"] == "ClusterRole"]
+    (role,) = [one for one in yaml.safe_load_all(text) if one["kind"] == kind]
     return [
         {**rule, "apiGroups": [group], "resources": [resource], "verbs": [verb]}
         for rule in role["rules"]
@@ -67,7 +72,12 @@ def name_of(rule: Rule) -> str:
     return f"{verb} {resource}{'.' + group if group else ''}"
 
 
-RULES = {name_of(rule): rule for rule in rules_of(RBAC.read_text(encoding="utf-8"))}
+WHOLE, PART = (
+    {name_of(rule): rule for rule in rules_of(RBAC.read_text(encoding="utf-8"), kind)}
+    for kind in ("ClusterRole", "Role")
+)
+"""In the whole cluster, and in kube-system."""
+RULES = WHOLE | PART
 USERS = {name: User(f"without-{name.replace(' ', '-').replace('/', '-')}") for name in RULES}
 
 
@@ -77,20 +87,28 @@ def servers(new_cluster: NewCluster) -> KubeServers:
     servers = new_cluster(KubeOptions(authorization_mode="RBAC"), users=list(USERS.values()))
     servers.kubectl("apply", "-f", str(RBAC))
     for name, user in USERS.items():
-        rules = [rule for other, rule in RULES.items() if other != name]
-        meta = {"metadata": {"name": user.name}, "apiVersion": "rbac.authorization.k8s.io/v1"}
-        servers.api.create(
-            f"{ROLES}/clusterroles", {**meta, "kind": "ClusterRole", "rules": rules}
-        ).ok()
-        group = "rbac.authorization.k8s.io"
-        binding = {
-            "kind": "ClusterRoleBinding",
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user.name},
-            "subjects": [{"apiGroup": group, "kind": "User", "name": user.name}],
-        }
-        servers.api.create(f"{ROLES}/clusterrolebindings", {**meta, **binding}).ok()
+        give(servers, "ClusterRole", ROLES, user, without(name, WHOLE))
+        give(servers, "Role", f"{ROLES}/namespaces/kube-system", user, without(name, PART))
     servers.api.create("/api/v1/nodes", node("node-a")).ok()
     return servers
+
+
+def without(name: str, rules: dict[str, Rule]) -> list[Rule]:
+    return [rule for other, rule in rules.items() if other != name]
+
+
+def give(servers: KubeServers, kind: str, path: str, user: User, rules: list[Rule]) -> None:
+    """A role of its own to a user."""
+    meta = {"metadata": {"name": user.name}, "apiVersion": "rbac.authorization.k8s.io/v1"}
+    role = {**meta, "kind": kind, "rules": rules}
+    servers.api.create(f"{path}/{kind.lower()}s", role).ok()
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "kind": f"{kind}Binding",
+        "roleRef": {"apiGroup": group, "kind": kind, "name": user.name},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user.name}],
+    }
+    servers.api.create(f"{path}/{kind.lower()}bindings", {**meta, **binding}).ok()
 
 
 @dataclass
@@ -225,6 +243,23 @@ async def give_node(world: World, _limit_s: float) -> bool:
     return await world.cluster.bind_volumes([VolumeRequest(choice, "node-a")]) == [Answer.DONE]
 
 
+def leads(is_there: bool) -> Scenario:
+    async def scenario(world: World, limit_s: float) -> bool:
+        world.servers.api.request("DELETE", f"{LEASES}/muster")
+        if is_there:
+            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+            meta, spec = {"name": "muster"}, {"holderIdentity": "us", "leaseDurationSeconds": 9}
+            world.servers.api.create(LEASES, {**lease, "metadata": meta, "spec": spec}).ok()
+        try:
+            async with asyncio.timeout(limit_s):
+                await Elector(world.cluster.client, ELECTION, "us").acquire(log.warning)
+        except TimeoutError:
+            return False
+        return True
+
+    return scenario
+
+
 async def tell(world: World, limit_s: float) -> bool:
     return await _told(world, 1, limit_s)
 
@@ -263,6 +298,9 @@ SCENARIOS: dict[str, Scenario] = {
     "patch pods/status": touch,
     **{f"{verb} persistentvolumes": give_claim for verb in ("get", "patch")},
     **{f"{verb} persistentvolumeclaims": give_node for verb in ("get", "patch")},
+    "create leases.coordination.k8s.io": leads(is_there=False),
+    "get leases.coordination.k8s.io": leads(is_there=True),
+    "update leases.coordination.k8s.io": leads(is_there=True),
     "create events.events.k8s.io": tell,
     "patch events.events.k8s.io": tell_again,
 }
@@ -290,7 +328,7 @@ async def test_without_that_verb_it_fails_and_says_so(servers: KubeServers, name
     words = f'cannot {verb} resource "{resource.partition(".")[0]}"'
     said = ""
     async with world_of(servers, USERS[name]) as world:
-        assert await missing_permissions(world.cluster.client) == [name]
+        assert await missing_permissions(world.cluster.client, election=ELECTION) == [name]
         with caplog.at_level(logging.INFO, logger="muster.kube"):
             # On a slow machine the server may not have answered when the first try is over.
             for _ in range(TRIES):
@@ -305,10 +343,10 @@ async def test_without_that_verb_it_fails_and_says_so(servers: KubeServers, name
 
 async def test_the_whole_role_lacks_nothing(servers: KubeServers):
     async with world_of(servers, MUSTER) as world:
-        assert await missing_permissions(world.cluster.client) == []
+        assert await missing_permissions(world.cluster.client, election=ELECTION) == []
 
 
-@pytest.mark.parametrize("name", ["get namespaces", "patch events.events.k8s.io"])
+@pytest.mark.parametrize("name", ["get namespaces", "update leases.coordination.k8s.io"])
 def test_a_run_does_not_begin_without_one(servers: KubeServers, name: str, tmp_path):
     path = servers.write_kubeconfig(tmp_path / "kubeconfig", USERS[name])
     with muster_run(path, tmp_path) as muster:

@@ -1,8 +1,8 @@
 """KubeSchedulerConfiguration v1 to the profiles that Muster runs; errors name file, field and rule.
 
 Read as kube-scheduler 1.35 reads `--config`: unknown fields are errors, its defaults are filled in,
-and its validation is repeated. What only concerns how a scheduler process runs (leader election,
-connection, profiling, parallelism) is checked and passed over; docs/config.md lists it.
+and its validation is repeated. What only concerns how a scheduler process runs (connection,
+profiling, parallelism) is checked and passed over; docs/config.md lists it.
 """
 
 from pathlib import Path
@@ -36,6 +36,7 @@ from shared.adapters.worlds.scheduler_plugins import (
     plugin_set,
 )
 from shared.framework import custom
+from shared.model.election import NAMESPACE, Election
 from shared.model.profile import (
     DEFAULT_SCHEDULER,
     WEIGHTS_MAX,
@@ -46,6 +47,7 @@ from shared.model.profile import (
 
 KIND = "KubeSchedulerConfiguration"
 SECONDS_MAX = 1 << 40
+SECOND_MS = 1_000
 FIELDS = (
     *("apiVersion", "kind", "parallelism", "leaderElection", "clientConnection"),
     *("enableProfiling", "enableContentionProfiling", "percentageOfNodesToScore"),
@@ -93,6 +95,7 @@ def config_of(fields: Fields) -> Configuration:
         backoff_initial_ms=first_s * 1000,
         backoff_max_ms=most_s * 1000,
         extenders=extenders,
+        election=_election(fields.child("leaderElection")),
     )
 
 
@@ -115,10 +118,10 @@ def _check_process(fields: Fields) -> None:
         client.text(key)
     client.number("qps")
     client.integer("burst", 100, 0, INT32_MAX)
-    _check_election(fields.child("leaderElection"))
 
 
-def _check_election(election: Fields) -> None:
+def _election(election: Fields) -> Election | None:
+    """Who of several processes decides; None where all of them are to."""
     names = ("resourceLock", "resourceName", "resourceNamespace")
     times = {"leaseDuration": 15_000.0, "renewDeadline": 10_000.0, "retryPeriod": 2_000.0}
     election.only(("leaderElect", *times, *names))
@@ -128,7 +131,7 @@ def _check_election(election: Fields) -> None:
         # An explicit 0 is taken for absent, as in kube-scheduler.
         times[key] = duration_ms(election, key, default_ms) or default_ms
     if not election.flag("leaderElect", default=True):
-        return
+        return None
     for key, value_ms in times.items():
         if value_ms < 0:
             raise election.error(key, "must be greater than zero")
@@ -136,6 +139,13 @@ def _check_election(election: Fields) -> None:
         raise election.error("leaseDuration", "must be greater than renewDeadline")
     if (election.text("resourceLock") or "leases") != "leases":
         raise election.error("resourceLock", 'must be "leases"')
+    return Election(
+        name=election.text("resourceName"),
+        namespace=election.text("resourceNamespace") or NAMESPACE,
+        lease_s=max(int(times["leaseDuration"] // SECOND_MS), 1),
+        renew_s=times["renewDeadline"] / SECOND_MS,
+        retry_s=times["retryPeriod"] / SECOND_MS,
+    )
 
 
 def _sampling(fields: Fields, default: int | None) -> int | None:

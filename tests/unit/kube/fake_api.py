@@ -16,6 +16,7 @@ from aiohttp import web
 from shared.adapters.kube_kinds import OTHER_KINDS
 
 PODS = "/api/v1/pods"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 COLLECTIONS = {
     "pods": PODS,
     "nodes": "/api/v1/nodes",
@@ -56,6 +57,7 @@ class FakeApi:
         # The name that a client's certificate must have, where the server speaks TLS.
         self.client_name = ""
         self.events: list[tuple[str, dict[str, Any]]] = []
+        self.leases: dict[str, dict[str, Any]] = {}
         self._changed = asyncio.Event()
         self._watches: list[tuple[str, web.StreamResponse]] = []
         self._runner: web.AppRunner | None = None
@@ -184,6 +186,9 @@ class FakeApi:
         if path.startswith("/apis/events.k8s.io/v1/namespaces/default/events"):
             self.events.append((method, await request.json()))
             return web.json_response({}, status=201)
+        if path.startswith(LEASES):
+            body = await request.json() if request.can_read_body else None
+            return self._lease(method, path.removeprefix(LEASES).strip("/"), body)
         return status(404, f"{path}: the server could not find the requested resource")
 
     async def _list(self, kind: str, request: web.Request) -> web.Response:
@@ -227,6 +232,24 @@ class FakeApi:
             spec = {**found.get("spec", {}), **body.get("spec", {})}
             found = self.put(kind, name, metadata={**has, "annotations": notes}, spec=spec)
         return web.json_response(found)
+
+    def _lease(self, method: str, name: str, body: dict[str, Any] | None) -> web.Response:
+        """Made, read, or written as it was read."""
+        if method == "POST":
+            assert body is not None
+            name = body["metadata"]["name"]
+            if name in self.leases:
+                return status(409, f'leases "{name}" already exists')
+        elif name not in self.leases:
+            return status(404, f'leases "{name}" not found')
+        if body is not None:
+            was = self.leases.get(name, {}).get("metadata", {}).get("resourceVersion")
+            if body["metadata"].get("resourceVersion") != was:
+                return status(409, "the object has been modified")
+            self.revision += 1
+            meta = {**body["metadata"], "resourceVersion": str(self.revision)}
+            self.leases[name] = {**body, "metadata": meta}
+        return web.json_response(self.leases[name], status=201 if method == "POST" else 200)
 
     def _pod(self, method: str, name: str, subresource: str, body: dict[str, Any]) -> web.Response:
         found = self.objects["pods"].get(name)

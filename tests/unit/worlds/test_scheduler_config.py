@@ -10,6 +10,7 @@ import pytest
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.scheduler_config import config_of, read_config
+from shared.model.election import Election
 from shared.model.objects import PreferredTerm, Requirement, SelectorTerm
 from shared.model.profile import DEFAULT_FILTERS, DEFAULT_SCORES, Configuration, Profile, Strategy
 
@@ -28,7 +29,20 @@ def _error(**fields: Any) -> str:
 
 
 def test_an_empty_file_is_the_default_profile():
-    assert config_of(Fields.root("file", HEAD)) == Configuration(profiles=(Profile(),))
+    found = config_of(Fields.root("file", HEAD))
+    assert found == Configuration(profiles=(Profile(),), election=Election())
+
+
+def test_leader_election_is_read():
+    told = {"resourceName": "ours", "resourceNamespace": "there", "leaseDuration": "1m30s"}
+    election = {**told, "renewDeadline": "20s", "retryPeriod": "1500ms"}
+    found = config_of(Fields.root("file", {**HEAD, "leaderElection": election}))
+    assert found.election == Election("ours", "there", 90, 20.0, 1.5)
+
+
+def test_leader_election_may_be_off():
+    off = {**HEAD, "leaderElection": {"leaderElect": False}}
+    assert config_of(Fields.root("file", off)).election is None
 
 
 def test_a_default_that_is_named_keeps_its_place_and_loses_its_weight():

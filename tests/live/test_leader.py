@@ -1,0 +1,104 @@
+"""Two `muster run` for the same pods on one API server: one decides, the other stands by."""
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.testing.kube_api import KubeApi
+from shared.testing.kube_options import KubeOptions
+from shared.testing.kube_server import KubeServers
+from tests.live.case import Case
+from tests.live.checker import journals
+from tests.live.conftest import NewCluster
+from tests.live.world import (
+    PODS,
+    Running,
+    create_nodes,
+    muster_run,
+    nodes_of,
+    pod,
+    result_of,
+    until,
+)
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+LEASE = f"{LEASES}/muster"
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 500ms}
+profiles: [{schedulerName: muster}]
+"""
+"""The lease runs out in seconds, so that nobody has to wait."""
+
+
+@pytest.fixture(scope="module")
+def servers(new_cluster: NewCluster) -> KubeServers:
+    servers = new_cluster(KubeOptions(storage_json=True))
+    create_nodes(servers.api, ["node-a", "node-b"], cpu=64)
+    return servers
+
+
+def lease(api: KubeApi) -> dict[str, Any]:
+    found = api.get(LEASE)
+    return found.ok()["spec"] if found.status == 200 else {}
+
+
+def leads(api: KubeApi, folder: Path) -> bool:
+    """Whether the run in this folder holds the Lease."""
+    own = (folder / "run" / "identity").read_text(encoding="utf-8").strip()
+    return lease(api).get("holderIdentity") == own
+
+
+def binds(api: KubeApi, name: str) -> None:
+    api.create(PODS, pod(name)).ok()
+    until(f"{name} is bound", lambda: nodes_of(api)[name] != "")
+
+
+def test_one_decides_and_the_other_stands_by(servers: KubeServers, case: Case, tmp_path: Path):
+    api = servers.api
+    (tmp_path / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    folders = [tmp_path / name for name in ("a", "b")]
+
+    def start(folder: Path) -> Running:
+        folder.mkdir(exist_ok=True)
+        config = str(tmp_path / "config.yaml")
+        return muster_run(servers.kubeconfig, folder, "-o", "json", "--config", config)
+
+    with start(folders[0]) as first:
+        binds(api, "by-first")
+        assert leads(api, folders[0])
+        with start(folders[1]) as second:
+            until("it stands by", lambda: "stands by (kube-system/muster)" in second.said())
+            api.request("DELETE", LEASE).ok()
+            until("there is one again", lambda: bool(lease(api)))
+            first.kill()
+            until("the second leads", lambda: leads(api, folders[1]))
+            binds(api, "by-second")
+            with start(folders[0]) as again:
+                until("it stands by", lambda: "stands by" in again.said())
+                second.process.send_signal(signal.SIGSTOP)
+                until("the first leads again", lambda: leads(api, folders[0]))
+                binds(api, "by-first-again")
+                second.process.send_signal(signal.SIGCONT)
+                until("the second ends", lambda: second.process.poll() is not None)
+                assert second.process.returncode == 1
+                assert "leads now, and this one has stopped" in second.said()
+                binds(api, "at-the-end")
+                assert result_of(again.stop())["pending"] == 0
+                assert lease(api)["holderIdentity"] == ""
+    done = [post for post in case.posts() if post.code == 201]
+    assert len(done) == len(nodes_of(api)) == 4
+    by_first = {"by-first", "by-first-again", "at-the-end"}
+    assert not_decided(case, folders[0]) == {"by-second"}
+    assert not_decided(case, folders[1]) == by_first
+
+
+def not_decided(case: Case, folder: Path) -> set[str]:
+    """Pods that we bound without a decision of this run; nothing else is wrong with it."""
+    found = case.verdict(journals.of_file(folder / "run" / "journals.db")).problems
+    assert all(problem.endswith("nobody decided that") for problem in found), found
+    return {problem.partition(" ")[0].removeprefix("default/") for problem in found}
