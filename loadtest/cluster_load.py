@@ -83,7 +83,7 @@ class Load:
         async def create(number: int) -> None:
             labels = {ZONE: zones[number % len(zones)]} if zones else {}
             body = json.dumps(node(node_name(number), ready=True, labels=labels)).encode()
-            await self._create(NODES, body)
+            await self.create(NODES, body)
 
         await each(range(count), create)
 
@@ -106,7 +106,7 @@ class Load:
                 body = bound.replace(b"NODE", node_name(number % nodes).encode())
             else:
                 body = plain
-            created(await self._create(PODS, body.replace(b"NAME", name.encode())))
+            created(await self.create(PODS, body.replace(b"NAME", name.encode())))
 
         await each(enumerate(names), create)
 
@@ -114,7 +114,7 @@ class Load:
         """One that selects all pods of `create_pods`."""
         ports = {"selector": LABELS, "clusterIP": "None", "ports": [{"port": 80}]}
         service = {"metadata": {"name": "bench"}, "spec": ports}
-        await self._create(SERVICES, json.dumps(service).encode())
+        await self.create(SERVICES, json.dumps(service).encode())
 
     async def create_pods_at(
         self, names: Iterable[str], scheduler: str, per_s: float
@@ -125,11 +125,12 @@ class Load:
         for number, name in enumerate(names):
             meant_s[name] = began_s + number / per_s
             await asyncio.sleep(max(0.0, meant_s[name] - loop.time()))
-            out.append(loop.create_task(self._create(PODS, body.replace(b"NAME", name.encode()))))
+            out.append(loop.create_task(self.create(PODS, body.replace(b"NAME", name.encode()))))
         await asyncio.gather(*out)
         return meant_s
 
-    async def _create(self, path: str, body: bytes) -> Meta:
+    async def create(self, path: str, body: bytes) -> Meta:
+        """Any object; raises ApiError when the server refuses it."""
         response = await self.client.request("POST", path, body)
         if not response.ok:
             raise ApiError(response.status, response.message())

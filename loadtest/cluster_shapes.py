@@ -1,4 +1,4 @@
-"""Six shapes of pods on a real API server, from a backlog: Muster beside kube-scheduler and the
+"""Seven shapes of pods on a real API server, from a backlog: Muster beside kube-scheduler and the
 bare limit.
 """
 
@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from loadtest.cluster_claims import OF_POD, create_claims
 from loadtest.cluster_contestants import BARE, Contestant
-from loadtest.cluster_load import LABELS, ZONE, Load
+from loadtest.cluster_load import LABELS, ZONE, Load, pod_names
 from loadtest.cluster_measure import Figures, Sizes, figure, of_each, on_fresh_cluster
 from loadtest.cluster_throughput import bare_backlog, from_backlog
 from shared.testing.kube_server import KubeServers
@@ -22,11 +23,14 @@ OF_BARE = 0.6
 
 @dataclass(frozen=True)
 class Shape:
-    """Pods whose spec says `rules`; `served` = a Service selects them."""
+    """Pods whose spec says `rules`; `served` = a Service selects them, `claimed` = each has a claim
+    of its name.
+    """
 
     name: str
     rules: Mapping[str, Any] = field(default_factory=dict)
     served: bool = False
+    claimed: bool = False
 
     @property
     def share(self) -> str:
@@ -58,6 +62,7 @@ SHAPES = (
     ),
     Shape("zone spread", {"topologySpreadConstraints": [_SPREAD]}),
     Shape("default spreading", served=True),
+    Shape("csi volumes", {"volumes": OF_POD}, claimed=True),
 )
 
 
@@ -80,6 +85,8 @@ def _of(shape: Shape, sizes: Sizes) -> Figures:
     async def measure(servers: KubeServers, load: Load, one: Contestant, sizes: Sizes) -> Figures:
         if shape.served:
             await load.create_service()
+        if shape.claimed:
+            await create_claims(load, pod_names(sizes.pods), sizes.nodes)
         return await from_backlog(servers, load, one, sizes, shape.rules)
 
     found = of_each(sizes, measure)

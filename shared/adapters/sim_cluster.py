@@ -106,6 +106,7 @@ class SimCluster:
     def start(self) -> None:
         """Begin to play arrivals and lifetimes on the running loop."""
         self._agenda.start()
+        self._volumes.start()
         self._pump()
 
     def stop(self) -> None:
@@ -250,6 +251,7 @@ class SimCluster:
         self.objects[one.uid] = one
         self._happens("object", one.uid, detail=one.name)
         self._publish(ObjectsSeen((one,)))
+        self._volumes.changed(one)
 
     def remove_object(self, uid: str) -> None:
         """It is gone at once."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import structs
 
 from shared.adapters.worlds.arrivals import Pod
+from shared.adapters.worlds.claim_templates import template_names, uses_of, without_replaced
 from shared.adapters.worlds.cluster_objects import COUNT_MAX
 from shared.adapters.worlds.default_spread import controller_of, revision_name
 from shared.adapters.worlds.fields import Fields
@@ -74,18 +75,21 @@ class Expansion:
             yield structs.replace(one, terminating=leaves, owner=owner) if leaves or owner else one
             return
         spec.only(SPEC_FIELDS[kind])
-        if spec.has("volumeClaimTemplates"):
-            raise spec.error("volumeClaimTemplates", "no claims are made of templates")
         if not spec.has("template"):
             raise spec.error("template", "is required")
         pod = spec.child("template")
         pod.only(("metadata", "spec"))
         inner = pod.child("metadata")
         inner.only(METADATA_FIELDS)
-        template = self._template(inner, pod.child("spec"), namespace)
+        claims = template_names(spec)
+        inside = without_replaced(pod.child("spec"), claims)
+        template = self._template(inner, inside, namespace)
         owner = _owner(kind, name)
-        for number in range(_count(kind, spec)):
-            one = _pod(template, f"{name}-{number}", namespace, at_ms, lifetime_ms)
+        for pod_name in pod_names(kind, name, spec):
+            one = _pod(template, pod_name, namespace, at_ms, lifetime_ms)
+            if claims:
+                volumes = (*uses_of(claims, pod_name), *one.spec.volumes)
+                one = structs.replace(one, spec=structs.replace(one.spec, volumes=volumes))
             yield structs.replace(one, owner=owner) if owner else one
 
     def _template(self, metadata: Fields, spec: Fields, namespace: str) -> Template:
@@ -99,6 +103,11 @@ def _owner(kind: str, name: str) -> str:
     if kind == "Job":
         return ""
     return f"ReplicaSet/{revision_name(name)}" if kind == "Deployment" else f"{kind}/{name}"
+
+
+def pod_names(kind: str, name: str, spec: Fields) -> list[str]:
+    """The names of a controller's pods."""
+    return [f"{name}-{number}" for number in range(_count(kind, spec))]
 
 
 def _count(kind: str, spec: Fields) -> int:

@@ -9,6 +9,7 @@ import msgspec
 from shared.adapters.worlds import affinity
 from shared.adapters.worlds.arrivals import Pod, arrivals_of
 from shared.adapters.worlds.capacity import check_gangs
+from shared.adapters.worlds.claim_templates import claims_of
 from shared.adapters.worlds.cluster_objects import (
     BudgetRule,
     Group,
@@ -20,14 +21,14 @@ from shared.adapters.worlds.cluster_objects import (
     node_of,
     priority_class_of,
 )
-from shared.adapters.worlds.controllers import METADATA_FIELDS, POD_KINDS, Expansion
+from shared.adapters.worlds.controllers import METADATA_FIELDS, POD_KINDS, Expansion, pod_names
 from shared.adapters.worlds.default_spread import DEPLOYMENT, SPREADING, spreader_of
 from shared.adapters.worlds.documents import manifest_files, read_objects
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.known_images import KnownImages
 from shared.adapters.worlds.pod_templates import PriorityClass
 from shared.adapters.worlds.volume_objects import READERS, storage_object
-from shared.model.cluster_objects import ClusterObject, Namespace
+from shared.model.cluster_objects import ClusterObject, Namespace, PersistentVolumeClaim
 from shared.model.objects import Budget, Gang, Node, PodSpec
 from shared.model.world import Rejection, World
 
@@ -136,6 +137,19 @@ def _objects(reading: _Reading) -> Iterator[ClusterObject]:
     for found in reading.of(*SPREADING, DEPLOYMENT):
         yield spreader_of(found.document, found.metadata, found.namespace)
     yield from (storage_object(found.document) for found in reading.of(*READERS))
+    yield from _claims_of_sets(reading)
+
+
+def _claims_of_sets(reading: _Reading) -> Iterator[PersistentVolumeClaim]:
+    """Those that StatefulSets make; one that is there already is taken as it is."""
+    known = {(one.namespace, one.name) for one in reading.of("PersistentVolumeClaim")}
+    for found in reading.of("StatefulSet"):
+        spec = found.document.child("spec")
+        pods = pod_names(found.kind, found.name, spec)
+        for claim in claims_of(spec, found.namespace, pods):
+            if (claim.namespace, claim.name) not in known:
+                known.add((claim.namespace, claim.name))
+                yield claim
 
 
 def namespace_of(found: Object) -> Namespace:

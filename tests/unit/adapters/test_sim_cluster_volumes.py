@@ -3,14 +3,18 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_config import SimConfig
 from shared.model.answers import Answer
 from shared.model.cluster_objects import (
     ClaimRef,
+    LabelSelector,
     PersistentVolume,
     PersistentVolumeClaim,
+    StorageClass,
+    StorageObject,
 )
 from shared.model.volumes import Choice
 from shared.model.world import World
@@ -19,11 +23,13 @@ from shared.ports.cluster import VolumeRequest
 CLAIM = PersistentVolumeClaim(uid="c", name="c", namespace="a", storage_class="s")
 OTHER = PersistentVolumeClaim(uid="d", name="d", namespace="a", storage_class="s")
 VOLUME = PersistentVolume(uid="v", name="v", storage_class="s", phase="Available")
+WAITS = StorageClass(uid="s", name="s", provisioner="disk", waits_for_consumer=True)
+AT_ONCE = replace(WAITS, waits_for_consumer=False)
 STATIC, MADE = Choice("a", "c", "c", "v", "v"), Choice("a", "c", "c")
 
 
 def cluster(**config: float) -> SimCluster:
-    world = World(name="w", nodes=(), arrivals=(), objects=(CLAIM, OTHER, VOLUME))
+    world = World(name="w", nodes=(), arrivals=(), objects=(CLAIM, OTHER, VOLUME, WAITS))
     return SimCluster(world, SimConfig(volume_ms=0, **config))  # type: ignore[arg-type]
 
 
@@ -32,8 +38,8 @@ async def write(sim: SimCluster, choice: Choice, node: str = "n") -> Answer:
     return answer
 
 
-def claim(sim: SimCluster) -> PersistentVolumeClaim:
-    found = sim.objects["c"]
+def claim(sim: SimCluster, uid: str = "c") -> PersistentVolumeClaim:
+    found = sim.objects[uid]
     assert isinstance(found, PersistentVolumeClaim)
     return found
 
@@ -88,3 +94,63 @@ async def test_writes_fail_as_binds_do(fault: str, answer: Answer, is_written: b
     sim = cluster(**{fault: 1.0})
     assert await write(sim, MADE) is answer
     assert bool(claim(sim).selected_node) == is_written
+
+
+def at_once(*objects: StorageObject) -> SimCluster:
+    world = World(name="w", nodes=(), arrivals=(), objects=objects)
+    return SimCluster(world, SimConfig(volume_ms=0))
+
+
+async def test_a_claim_that_waits_for_nobody_gets_a_volume():
+    sim = at_once(CLAIM, AT_ONCE)
+    await played(sim)
+    assert (claim(sim).volume, claim(sim).is_bind_completed) == ("pvc-c", True)
+    sim = at_once(CLAIM, WAITS)
+    await played(sim)
+    assert not claim(sim).volume
+
+
+SMALL = replace(VOLUME, uid="small", name="small", capacity_bytes=5, access_modes=("X",))
+LARGE = replace(SMALL, uid="large", name="large", capacity_bytes=9, labels=(("a", "b"),))
+WANTS = replace(CLAIM, request_bytes=4, access_modes=("X",))
+
+
+@pytest.mark.parametrize(
+    ("wants", "objects", "name"),
+    [
+        (WANTS, (LARGE, SMALL), "small"),
+        (WANTS, (LARGE, replace(SMALL, phase="", claim=None)), "small"),
+        (WANTS, (LARGE, replace(SMALL, phase="Failed")), "large"),
+        (WANTS, (LARGE, replace(SMALL, capacity_bytes=3)), "large"),
+        (WANTS, (LARGE, replace(SMALL, access_modes=("Y",))), "large"),
+        (WANTS, (LARGE, replace(SMALL, is_block=True)), "large"),
+        (WANTS, (LARGE, replace(SMALL, is_leaving=True)), "large"),
+        (WANTS, (LARGE, replace(SMALL, storage_class="t")), "large"),
+        (WANTS, (LARGE, replace(SMALL, attributes_class="t")), "large"),
+        (WANTS, (LARGE, replace(SMALL, claim=ClaimRef("a", "d"))), "large"),
+        (WANTS, (SMALL, replace(LARGE, claim=ClaimRef("a", "c"))), "large"),
+        (replace(WANTS, volume="large"), (SMALL, LARGE), "large"),
+        (replace(WANTS, volume="nobody"), (SMALL, LARGE), "nobody"),
+        (replace(WANTS, selector=LabelSelector((("a", "b"),))), (SMALL, LARGE), "large"),
+        (replace(WANTS, is_leaving=True), (SMALL,), ""),
+        (replace(WANTS, phase="Lost"), (SMALL,), ""),
+        (replace(WANTS, request_bytes=10), (SMALL, LARGE), ""),
+    ],
+)
+async def test_the_smallest_volume_that_will_do(wants, objects, name):
+    sim = at_once(replace(AT_ONCE, provisioner="kubernetes.io/no-provisioner"), wants, *objects)
+    await played(sim)
+    assert claim(sim).volume == name
+    assert claim(sim).is_bind_completed == (name not in ("", "nobody"))
+
+
+async def test_a_claim_gets_the_volume_that_comes_later_and_no_two_the_same():
+    sim = at_once(WANTS, replace(WANTS, uid="d", name="d"))
+    sim.start()
+    sim.set_object(SMALL)
+    await asyncio.sleep(0.01)
+    assert sorted(claim(sim, uid).volume for uid in ("c", "d")) == ["", "small"]
+    sim.set_object(LARGE)
+    await asyncio.sleep(0.01)
+    sim.stop()
+    assert sorted(claim(sim, uid).volume for uid in ("c", "d")) == ["large", "small"]
