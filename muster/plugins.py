@@ -27,6 +27,8 @@ from shared.machine.core import Core
 from shared.ports.bind_plugin import BindPlugin
 
 AT_BIND = (custom.PRE_BIND, custom.BIND, custom.POST_BIND)
+NOT_YET = {"post_filter": "postFilter", "permit": "permit", "unreserve": "reserve"}
+"""Methods that would never be asked, and the extension points they are taken for."""
 IMPORTS = {
     *("__future__", "bisect", "collections", "collections.abc", "dataclasses", "enum", "fractions"),
     *("functools", "heapq", "itertools", "math", "muster.plugin", "numpy", "numpy.typing"),
@@ -165,6 +167,12 @@ def _made(path: Path, kind: type[Plugin]) -> Plugin:
     where = f"--plugin {path}: {name}"
     if name in KNOWN or name in OFF_BY_DEFAULT or name in REMOVED:
         raise UsageFault(f"{where}: is the name of a plugin of kube-scheduler")
+    for method in sorted(NOT_YET):
+        if hasattr(kind, method):
+            raise UsageFault(
+                f"{where}: {method} would never be asked: plugins of users have no such method at "
+                f"{NOT_YET[method]} (docs/plugins.md)"
+            )
     if not plugin.points:
         known = ", ".join(method for methods in METHODS.values() for method in methods)
         raise UsageFault(f"{where}: has none of the methods {known}")
@@ -175,6 +183,8 @@ def _made(path: Path, kind: type[Plugin]) -> Plugin:
     for methods in METHODS.values():
         if sum(map(plugin.has, methods)) > 1:
             raise UsageFault(f"{where}: has {' and '.join(methods)}; one of them is enough")
+    if plugin.has("reserve") is not plugin.has("room"):
+        raise UsageFault(f"{where}: of reserve and room each needs the other")
     for read in plugin.reads:
         if not _can_be_read(read):
             raise UsageFault(f"{where}: reads {read!r}: must be {custom.READABLE}")

@@ -63,7 +63,7 @@ def read_profiles(
 def _plugins_of(profile: Profile) -> tuple[CustomPlugin, ...]:
     """All plugins of users that it enables anywhere."""
     sorting = () if profile.queue_sort is None else (profile.queue_sort,)
-    at_bind = (*profile.pre_bind, *profile.bind, *profile.post_bind)
+    at_bind = (*profile.reserve, *profile.pre_bind, *profile.bind, *profile.post_bind)
     return (*profile.custom, *profile.pre_enqueue, *sorting, *at_bind)
 
 
@@ -162,8 +162,10 @@ def filters_by_default(profile: Profile) -> bool:
 
 def has_own_filters(profile: Profile) -> bool:
     """Whether plugins of users may refuse its pods."""
-    return profile.acts_at_bind or any(
-        one.rejects or one.name in profile.filters for one in profile.custom
+    return (
+        bool(profile.reserve)
+        or profile.acts_at_bind
+        or any(one.rejects or one.name in profile.filters for one in profile.custom)
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PRE_ENQUEUE, QUEUE_SORT = "preEnqueue", "queueSort"
 PRE_FILTER, FILTER, PRE_SCORE, SCORE = "preFilter", "filter", "preScore", "score"
-PRE_BIND, BIND, POST_BIND = "preBind", "bind", "postBind"
+RESERVE, PRE_BIND, BIND, POST_BIND = "reserve", "preBind", "bind", "postBind"
 METHODS = {
     PRE_ENQUEUE: ("pre_enqueue",),
     QUEUE_SORT: ("queue_sort",),
@@ -26,6 +26,7 @@ METHODS = {
     FILTER: ("filter", "filter_node"),
     PRE_SCORE: ("pre_score",),
     SCORE: ("score", "score_node"),
+    RESERVE: ("reserve",),
     PRE_BIND: ("pre_bind",),
     BIND: ("bind",),
     POST_BIND: ("post_bind",),
@@ -211,6 +212,14 @@ class Plugin:
 
     def score_node(self, pod: Pod, node: Node) -> int:
         """The same of one node after the other."""
+        raise NotImplementedError
+
+    def reserve(self, pod: Pod) -> int:
+        """What the pod takes, for as long as it is on its node, of what `room` says nodes have."""
+        raise NotImplementedError
+
+    def room(self, node: Node) -> int:
+        """How much a node has of it; asked when the node's object changes."""
         raise NotImplementedError
 
     def has(self, method: str) -> bool:

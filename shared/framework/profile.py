@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from shared.framework.custom import Plugin, parts_of, registered
+from shared.framework.custom_reserve import Reserving
 from shared.framework.custom_steps import CustomAmounts, CustomFilter, CustomPreFilter, CustomScore
 from shared.framework.layout import ALLOC, F64, I16, INFEASIBLE, PERCENT, ROOM, USED
 from shared.framework.plugin import LocalScore, StaticFilter, StaticScore
@@ -91,6 +92,9 @@ class Plugins:
         self.custom = {one.name: registered(one.name, one.sha256) for one in profile.custom}
         self.pre_filters = tuple(
             CustomPreFilter(self.custom[one.name]) for one in profile.custom if one.rejects
+        )
+        self.reserving = tuple(
+            Reserving(registered(one.name, one.sha256)) for one in profile.reserve
         )
         self.fit = NodeResourcesFit(profile.ignored_resources, profile.ignored_groups)
         self.filters = self._filters()

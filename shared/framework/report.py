@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shared.framework.between import held_counts, rules_of
-from shared.framework.layout import I64, Held, Mask
+from shared.framework.layout import FREE, I64, Held, Mask
 from shared.framework.picks import Reasons
 from shared.framework.plugin import Refusal, StaticFilter
 from shared.framework.profile import GPU_DEVICES, GPU_MODEL, LOCAL_SCORES, NAMED_NODES
@@ -107,6 +107,10 @@ def _refusals(
             yield plugin.name, [*amounts, *(devices if sig.whole_devices else ())]
         else:
             yield static(plugin)
+    for one in sig.reserved:
+        refused = cols[one.column] < one.amount
+        hopeless = table.allocatable[one.column - FREE] < one.amount
+        yield one.plugin, [Refusal(one.message, refused, refused & ~hopeless)]
     if sig.whole_devices:
         devices = []
     yield static(GPU_MODEL)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shared.framework.custom_reserve import NEVER
 from shared.framework.layout import (
     AMOUNT_MAX,
     DEVICE_MILLI,
@@ -54,6 +55,7 @@ class Signature:
             "is_concerned",
             "more_scored",
             "plugins",
+            "reserved",
             "scores",
             "uses",
             "whole_devices",
@@ -74,6 +76,9 @@ class Signature:
         self.uses: tuple[Use, ...] = tuple((spec.namespace, one) for one in spec.volumes)
         self.ports = spec.host_ports
         self.checked_ports = spec.host_ports if plugins.checks_ports else ()
+        self.reserved = tuple(
+            one.of(spec, FREE + table.resource(one.resource)) for one in plugins.reserving
+        )
         self.filter_delta = self._requests(table)
         # What a pod takes of ROOM once it is there, and while it is scored.
         taken_cpu = PERCENT * _amount(spec.nonzero_cpu_milli, SCORED_MAX)
@@ -92,7 +97,8 @@ class Signature:
         self.gpu_milli, self.gpu_count = (0, 0) if spec.gpu is None else _gpu(spec.gpu)
         self.whole_devices = self.gpu_milli >= DEVICE_MILLI  # empty devices, not a share of one
         # Tuples of numbers, not lists: the collector need not look at them again and again.
-        self.amount_checks = tuple(plugins.fit.checks(table, spec))
+        more = ((one.column, one.amount) for one in self.reserved if one.amount)
+        self.amount_checks = (*plugins.fit.checks(table, spec), *more)
         self.checks = (*self.amount_checks, *GPU_DEVICES.checks(table, spec))
         # Whether n pods change a node by n times one pod: no devices to choose, no ports.
         self.more_scored = tuple(self._more_scored(table)) if table.scored else ()
@@ -138,7 +144,8 @@ class Signature:
                 self.memory = amount
             if amount and name != PODS:
                 taken.append((FREE + table.resource(name), -amount))
-        return tuple(taken)
+        handed = ((one.column, -one.amount) for one in self.reserved if 0.0 < one.amount < NEVER)
+        return (*taken, *handed)
 
     @property
     def floors(self) -> tuple[slice, F64]:

@@ -36,6 +36,7 @@ from shared.framework.storage import Storage
 from shared.model.objects import CPU, GPU, MEMORY, PODS, Node, Taint
 
 if TYPE_CHECKING:
+    from shared.framework.custom_reserve import Reserving
     from shared.framework.signature import Signature
     from shared.framework.static import Static
 
@@ -60,6 +61,7 @@ class NodeTable:
         # Resources that are scored beside cpu and memory: columns of what is allocatable and of
         # what is requested.
         self.scored: dict[str, tuple[int, int]] = {}
+        self.rooms: dict[str, Reserving] = {}  # resources that plugins of users hand out
         self.cols: F64 = np.zeros((FREE + 3, 0))
         self.allocatable: F64 = np.zeros((3, 0))
         self.gpu_free: I32 = np.zeros((0, 8), np.int32)  # devices a node lacks count as 0 free
@@ -145,6 +147,14 @@ class NodeTable:
             if name not in self.scored:
                 first = FREE + self._add_columns(2)
                 self.scored[name] = (first, first + 1)
+        for row, node in enumerate(self.nodes):
+            self._set_amounts(row, node)
+
+    def hand_out(self, plugins: Iterable["Reserving"]) -> None:
+        """What plugins of users hand out are resources from now on. Before any charge."""
+        for one in plugins:
+            self.resource(one.resource)
+            self.rooms.setdefault(one.resource, one)
         for row, node in enumerate(self.nodes):
             self._set_amounts(row, node)
 
@@ -261,6 +271,8 @@ class NodeTable:
             amounts[self.resources[name]] = min(float(amount), SCORED_MAX if scored else AMOUNT_MAX)
             if name in self.scored:
                 amounts[self.scored[name][0] - FREE] = min(float(amount), SCORED_MAX)
+        for name, one in self.rooms.items():
+            amounts[self.resources[name]] = one.room(node)
         if GPU in self.scored:
             amounts[self.scored[GPU][0] - FREE] = float(DEVICE_MILLI * node.gpu_count)
         assert (amounts >= 0.0).all(), f"node {node.name} has a negative allocatable"

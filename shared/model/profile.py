@@ -79,8 +79,9 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     `custom` are the plugins of users that look at nodes; `pre_enqueue` and `queue_sort` those that
     say who is queued, and in which order in place of PrioritySort. `percentage_of_nodes_to_score`:
     the share of nodes after which a search for nodes ends, 0 = it follows from their number, None =
-    it never ends early. `pre_bind`, `bind` (before DefaultBinder) and `post_bind` are plugins of
-    users that act when a pod is bound. `extended` = extenders filter or score its nodes as well.
+    it never ends early. `reserve` are plugins of users that hand out what nodes have; `pre_bind`,
+    `bind` (before DefaultBinder) and `post_bind` those that act when a pod is bound. `extended` =
+    extenders filter or score its nodes as well.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -104,6 +105,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     extended: bool = False
     pre_enqueue: tuple[CustomPlugin, ...] = ()
     queue_sort: CustomPlugin | None = None
+    reserve: tuple[CustomPlugin, ...] = ()
     pre_bind: tuple[CustomPlugin, ...] = ()
     bind: tuple[CustomPlugin, ...] = ()
     post_bind: tuple[CustomPlugin, ...] = ()

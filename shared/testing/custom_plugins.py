@@ -97,6 +97,19 @@ class Breaks(Plugin):
         return np.zeros(len(nodes) + 1, np.int64)
 
 
+class Seats(Plugin):
+    """reserve: a pod takes as many seats as its label says, a node has as many as its."""
+
+    reads = ("labels.seats",)
+    message = "node(s) had no seats left"
+
+    def reserve(self, pod: Pod) -> Any:
+        return int(pod["labels.seats"] or 0)
+
+    def room(self, node: Node) -> Any:
+        return int(node.labels.get("seats", "0"))
+
+
 class HasTeam(Plugin):
     """preEnqueue: pods wait until they name their team."""
 

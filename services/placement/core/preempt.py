@@ -368,6 +368,9 @@ def _message(state: PlacementState, column: int, wanted: Signature) -> str:
     """What a column that is too small is called."""
     if column == FREE + PODS_INDEX:
         return "Too many pods"
+    for one in wanted.reserved:
+        if one.column == column:
+            return one.message
     for name, at in state.table.resources.items():
         if FREE + at == column:
             return f"Insufficient {name}"

@@ -146,6 +146,7 @@ class PlacementState(MachineState):
         self.table.storage = self.storage
         for _, plugins in sorted(self.plugins.items()):
             self.table.score_resources(plugins.scored)
+            self.table.hand_out(plugins.reserving)
         self.kernel = Kernel()
         self.sigs: dict[int, Signature] = {}
         self.loads: dict[int, tuple[int, int, int]] = {}

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "plugins"
 PLUGIN, CONFIG = EXAMPLE / "off_spot.py", EXAMPLE / "scheduler-config.yaml"
 TEAMS, TEAMS_CONFIG = EXAMPLE / "teams.py", EXAMPLE / "teams-config.yaml"
+LICENSES, LICENSES_CONFIG = EXAMPLE / "licenses.py", EXAMPLE / "licenses-config.yaml"
 LEDGER, LEDGER_CONFIG = EXAMPLE / "ledger.py", EXAMPLE / "ledger-config.yaml"
 HEAD = "from muster.plugin import *\nimport numpy as np\nclass One(Plugin):\n"
 ACTS = "import time\nfrom muster.plugin import *\nclass One(BindPlugin):\n"
@@ -70,6 +71,12 @@ def _forgotten():
             HEAD + " def pre_bind(self, pod, node): pass\n",
             "One: extends preBind: the class must extend BindPlugin",
         ),
+        *(
+            (HEAD + FILTER + f"pass\n def {method}(self): pass\n", f"One: {method} would never be")
+            for method in ("permit", "post_filter", "unreserve")
+        ),
+        (HEAD + " def reserve(self, pod): pass\n", "One: of reserve and room each needs the other"),
+        (HEAD + FILTER + "pass\n def room(self, node): pass\n", "One: of reserve and room each"),
         (ACTS + " def filter(self, pod, nodes): pass\n", "One: has filter: what decides extends"),
         (ACTS + " def bind(self, pod, node): pass\n", "One: bind must be `async def`"),
         (ACTS + " pass\n", "One: has none of the methods"),
@@ -235,3 +242,22 @@ def test_a_binder_that_would_never_be_asked_is_refused(tmp_path, capsys):
     assert main(words) == 2
     rule = "One would never be asked: DefaultBinder, before it, binds all pods"
     assert rule in capsys.readouterr().err
+
+
+def test_a_run_with_a_plugin_that_reserves_says_what_is_used_up_and_is_replayed(tmp_path, capsys):
+    run, path = str(tmp_path / "run"), _teams_world(tmp_path / "world.json", "100m")
+    world = json.loads(path.read_text())
+    for one in world["items"]:
+        labels = one["metadata"].setdefault("labels", {})
+        labels["licenses"] = {"n": "3", "nobody": ""}.get(one["metadata"]["name"], "2")
+    path.write_text(json.dumps(world))
+    plugin = ["--plugin", str(LICENSES)]
+    words = ["run", str(path), "--config", str(LICENSES_CONFIG), *plugin, "-o", "json"]
+    assert main([*words, "--run-dir", run]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["bound"], result["waiting"], result["problems"]) == (2, 1, [])
+    assert result["waiting_by_reason"] == {"node(s) had too few licenses left": 1}
+    assert main(["replay", run, *plugin]) == 0
+    PLUGINS.clear()
+    assert main(["replay", run]) == 2
+    assert "plugin Licenses is needed: give its file with --plugin" in capsys.readouterr().err
