@@ -1,0 +1,78 @@
+"""Plugins of users at binds under faults: owners end while plugins run, and others run them again.
+
+What is decided, bound and given back is judged by the checker, and what plugins were asked by what
+they wrote down.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, ClassVar
+from zlib import crc32
+
+import pytest
+
+from muster.simulation.run import simulate
+from muster.simulation.volumes import make_volume_scenario
+from shared.framework.custom import PLUGINS, Registered
+from shared.model.objects import PodSpec
+from shared.ports.bind_plugin import BindPlugin, BoundPod
+
+pytestmark = [pytest.mark.simulation, pytest.mark.slow]
+
+OWN = [{"name": "Acts", "sha256": "0"}]
+POINTS = ("pre_bind", "bind", "post_bind")
+
+
+class Acts(BindPlugin):
+    """Slow, and against some pods once or twice, in one way or another."""
+
+    timeout_s = 5.0
+    asked: ClassVar[Counter[tuple[str, str]]] = Counter()
+
+    async def pre_bind(self, pod: BoundPod, node: str) -> Any:
+        first = self._note("pre_bind", pod) <= crc32(pod.uid.encode()) % 3
+        await asyncio.sleep(0.02 * (crc32(pod.uid.encode()) % 7))
+        assert not first or crc32(pod.uid.encode()) % 2, "broken"
+        return "not yet" if first else None
+
+    async def bind(self, pod: BoundPod, node: str) -> Any:
+        first = self._note("bind", pod) == 1
+        return "not yet" if first and not crc32(pod.uid.encode()) % 5 else False
+
+    async def post_bind(self, pod: BoundPod, node: str) -> None:
+        self._note("post_bind", pod)
+
+    def _note(self, method: str, pod: BoundPod) -> int:
+        self.asked[method, pod.uid] += 1
+        return self.asked[method, pod.uid]
+
+
+@pytest.fixture(autouse=True)
+def _known() -> Iterator[None]:
+    Acts.name = "Acts"
+    Acts.asked.clear()
+    PLUGINS["Acts"] = Registered(Acts(), "0")
+    yield
+    PLUGINS.clear()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_seed_is_safe_and_comes_to_rest(seed: int) -> None:
+    scenario = make_volume_scenario(seed)
+    profile: dict[str, Any] = dict.fromkeys(POINTS, OWN)
+    config = scenario.config | {
+        "placement": scenario.config.get("placement", {}) | {"profiles": [profile]},
+        "binding": {point: {PodSpec().scheduler: OWN} for point in POINTS},
+    }
+    result = simulate(replace(scenario, config=config), redecide=seed % 2 == 0)
+    # Plugins do not act for gangs yet: those are refused, whatever room there is.
+    wrong = [one for one in result.problems if not one[1].startswith("gang ")]
+    assert not wrong, f"seed {seed}\n" + "\n".join(result.lines)
+    told = [uid for method, uid in Acts.asked if method == "post_bind"]
+    assert len(told) > 20
+    for uid in told:
+        assert Acts.asked["bind", uid]
+        assert Acts.asked["pre_bind", uid] > crc32(uid.encode()) % 3, "bound against its plugin"
+    assert max(Acts.asked.values()) < 60, "with backoff"
