@@ -22,6 +22,11 @@ PODS = "/registry/pods/"
 NODES = "/registry/minions/"
 WORKLOADS = "/registry/workloads/"
 NAMESPACES = "/registry/namespaces/"
+STORAGE = (
+    "/registry/persistentvolumeclaims/",
+    "/registry/persistentvolumes/",
+    "/registry/csinodes/",
+)
 _MARKER = "/muster-test/marker"
 _RETRY_S = 0.1
 
@@ -44,7 +49,7 @@ class EtcdHistory:
     def __init__(
         self,
         etcd_url: str,
-        prefixes: tuple[str, ...] = (PODS, NODES, WORKLOADS, NAMESPACES),
+        prefixes: tuple[str, ...] = (PODS, NODES, WORKLOADS, NAMESPACES, *STORAGE),
         *,
         since: int | None = None,
     ) -> None:

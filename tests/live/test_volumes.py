@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from shared.testing.kube_api import KubeApi
+from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
+from tests.live.case import Case
+from tests.live.conftest import NewCluster
 from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -59,9 +62,14 @@ def phase(api: KubeApi, name: str) -> str:
     return str(api.get(f"{CLAIMS}/{name}").ok()["status"]["phase"])
 
 
-def test_volumes_are_bound_before_their_pods(cluster: KubeServers, tmp_path):
-    api = cluster.api
-    cluster.start_controller_manager()
+@pytest.fixture(scope="module")
+def servers(new_cluster: NewCluster) -> KubeServers:
+    return new_cluster(KubeOptions(storage_json=True))
+
+
+def test_volumes_are_bound_before_their_pods(servers: KubeServers, case: Case, tmp_path):
+    api = servers.api
+    servers.start_controller_manager()
     create_nodes(api, ["node-a", "node-b"])
     storage_class(api, "static", "kubernetes.io/no-provisioner")
     storage_class(api, "made", "example.com/nobody")
@@ -69,7 +77,7 @@ def test_volumes_are_bound_before_their_pods(cluster: KubeServers, tmp_path):
     for name, of in (("first", "static"), ("second", "static"), ("late", "made")):
         claim(api, name, of)
     until("the volume is free", lambda: _volume(api)["status"].get("phase") == "Available")
-    with muster_run(cluster.kubeconfig, tmp_path, "-o", "json") as muster:
+    with muster_run(servers.kubeconfig, tmp_path, "-o", "json") as muster:
         user_of(api, "first")
         until("the first is bound", lambda: nodes_of(api)["with-first"] == "node-b")
         assert phase(api, "first") == "Bound"
@@ -87,6 +95,7 @@ def test_volumes_are_bound_before_their_pods(cluster: KubeServers, tmp_path):
         volume(api, "disk-a", "static", "node-a")
         until("the second is bound", lambda: nodes_of(api)["with-second"] == "node-a")
         muster.stop()
+    assert case.check(tmp_path / "run").bound == 3
 
 
 def _volume(api: KubeApi) -> dict[str, Any]:

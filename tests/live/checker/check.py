@@ -154,6 +154,8 @@ class _Case:
         if node and not was and change.revision > self.evidence.since:
             life.bound_at = change.revision
             self.verdict.bound += 1
+            for text in world.disks_wrong(pod):
+                self.blame(f"{life.name} was bound to {node}: {text}")
             self._race(world, change, uid, node)
 
     def _race(self, world: World, change: Change, uid: str, node: str) -> None:

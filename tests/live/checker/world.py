@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from tests.live.checker.between import Around, has_rules, terms_of
 from tests.live.checker.fits import Amounts, allocatable, holds_its_node, requests, why_not
+from tests.live.checker.volumes import Disks
 
 PODS = "/registry/pods/"
 NODES = "/registry/minions/"
@@ -38,6 +39,7 @@ class World:
         self._used: dict[str, Amounts] = {}
         self._workloads: dict[str, Any] = {}
         self._namespaces: dict[str, dict[str, str]] = {}
+        self._disks = Disks()
         # Pods that have a node and keep others away, by key.
         self._shy: set[str] = set()
         # By uid: what a pod asks for never changes.
@@ -45,6 +47,7 @@ class World:
 
     def apply(self, change: Change) -> None:
         """Go on by one change."""
+        self._disks.apply(change.key, change.value)
         if change.key.startswith(NODES):
             name = change.key.removeprefix(NODES)
             if change.value is None:
@@ -99,6 +102,14 @@ class World:
         """The resources of which a node gives more than it has."""
         has = allocatable(self.nodes[name])
         return [what for what, amount in self.used(name).items() if amount > has[what]]
+
+    def disks_wrong(self, pod: Pod) -> list[str]:
+        """What speaks against the volumes of a pod that has a node."""
+        node = self.nodes.get(pod["spec"]["nodeName"])
+        if node is None or not pod["spec"].get("volumes"):
+            return []
+        others = {name: list(pods.values()) for name, pods in self.on.items()}
+        return self._disks.wrong(pod, node, others)
 
     def around(self, pod: Pod) -> Around | None:
         """The rules between this pod and the others; None when there are none."""
