@@ -4,7 +4,13 @@ import msgspec
 import pytest
 
 from shared.events.base import Configured
-from shared.events.binding import BindsAsked, PostBindsAsked, PreBindFailed, PreBindsAsked
+from shared.events.binding import (
+    BindsAsked,
+    FencesAsked,
+    PostBindsAsked,
+    PreBindFailed,
+    PreBindsAsked,
+)
 from shared.events.observed import PostBindAnswers, PreBindAnswers, VolumeAnswers
 from shared.events.placement import VolumesBound
 from shared.model.answers import Answer
@@ -83,6 +89,14 @@ def test_a_plugin_that_says_no_gives_the_pod_up_and_it_may_come_again():
     assert steps.when(hooked({1: 2})) == [PreBindsAsked(2, pack([1]))]
     assert steps.when(done(1, 1)) == [], "the old effect's answer"
     assert len(steps.when(done(2, 1))) == 1
+
+
+def test_why_a_plugin_is_against_it_is_written_to_the_pod():
+    steps = binding(pre_bind=PLUGIN, status_patches=True)
+    steps.when(named(1), hooked())
+    events = steps.when(done(1, 1, text="no room at the switch"))
+    assert FencesAsked(2, pack([1])) in events
+    assert steps.state.messages == {1: "no room at the switch"}
 
 
 @pytest.mark.parametrize(
