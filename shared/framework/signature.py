@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.framework.custom_reserve import NEVER
+from shared.framework.custom_reserve import NEVER, Reserved
 from shared.framework.layout import (
     AMOUNT_MAX,
     DEVICE_MILLI,
@@ -76,9 +76,10 @@ class Signature:
         self.uses: tuple[Use, ...] = tuple((spec.namespace, one) for one in spec.volumes)
         self.ports = spec.host_ports
         self.checked_ports = spec.host_ports if plugins.checks_ports else ()
-        self.reserved = tuple(
-            one.of(spec, FREE + table.resource(one.resource)) for one in plugins.reserving
-        )
+        self.reserved: tuple[Reserved, ...] = ()  # by plugins of users
+        if plugins.reserving:  # most profiles have none, and signatures are many
+            handed = ((one, FREE + table.resource(one.resource)) for one in plugins.reserving)
+            self.reserved = tuple(one.of(spec, column) for one, column in handed)
         self.filter_delta = self._requests(table)
         # What a pod takes of ROOM once it is there, and while it is scored.
         taken_cpu = PERCENT * _amount(spec.nonzero_cpu_milli, SCORED_MAX)
@@ -97,8 +98,10 @@ class Signature:
         self.gpu_milli, self.gpu_count = (0, 0) if spec.gpu is None else _gpu(spec.gpu)
         self.whole_devices = self.gpu_milli >= DEVICE_MILLI  # empty devices, not a share of one
         # Tuples of numbers, not lists: the collector need not look at them again and again.
-        more = ((one.column, one.amount) for one in self.reserved if one.amount)
-        self.amount_checks = (*plugins.fit.checks(table, spec), *more)
+        self.amount_checks = tuple(plugins.fit.checks(table, spec))
+        if self.reserved:
+            more = ((one.column, one.amount) for one in self.reserved if one.amount)
+            self.amount_checks = (*self.amount_checks, *more)
         self.checks = (*self.amount_checks, *GPU_DEVICES.checks(table, spec))
         # Whether n pods change a node by n times one pod: no devices to choose, no ports.
         self.more_scored = tuple(self._more_scored(table)) if table.scored else ()
@@ -144,6 +147,8 @@ class Signature:
                 self.memory = amount
             if amount and name != PODS:
                 taken.append((FREE + table.resource(name), -amount))
+        if not self.reserved:
+            return tuple(taken)
         handed = ((one.column, -one.amount) for one in self.reserved if 0.0 < one.amount < NEVER)
         return (*taken, *handed)
 
