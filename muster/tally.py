@@ -21,7 +21,7 @@ from shared.events.ingest import (
     SignaturesQueued,
 )
 from shared.events.permit import GangCommitted, GangTimedOut
-from shared.events.placement import GangHeld, Refused, Reserved
+from shared.events.placement import GangHeld, Refused, Reserved, VolumesFailed
 from shared.events.preemption import EvictAsked, PreemptionOpened
 from shared.events.queueing import Confirmed, Dispatched, GangDispatched, GangWaits, Parked
 from shared.machine.core import Cursor
@@ -84,6 +84,7 @@ class Tally:
             GangHeld: self._devices,
             Refused: self._refused,
             PreBindFailed: lambda event: self.messages.__setitem__(event.pod, event.reason),
+            VolumesFailed: lambda event: self.messages.__setitem__(event.pod, event.reason),
             GangCommitted: lambda event: self.gangs_committed.add(event.gang),
             GangTimedOut: lambda event: self.gangs_timed_out.add(event.gang),
             PreemptionOpened: self._preempts,

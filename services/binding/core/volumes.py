@@ -6,6 +6,7 @@ by then, or a volume that has another claim, refuses it.
 """
 
 from services.binding.core.binds import known, open_effect
+from services.binding.core.patches import waits_for
 from services.binding.core.rows import has_pre_bind, later, move
 from services.binding.core.state import BindingState
 from services.binding.transitions import FOR_VOLUMES, Phase
@@ -68,10 +69,12 @@ def bound(state: BindingState, event: VolumesBound) -> None:
 
 
 def failed(state: BindingState, event: VolumesFailed) -> None:
-    """They will not be bound: the pod is given up, and may be tried elsewhere."""
+    """They will not be bound: the pod is given up, shows why, and may be tried elsewhere."""
     row = _row(state, event.pod, event.node)
     if row >= 0:
         move(state, row, "volumes_failed")
+        if state.config.status_patches:
+            waits_for(state, event.pod, event.reason)
 
 
 def _row(state: BindingState, pod: int, node: int) -> int:

@@ -5,7 +5,7 @@ import pytest
 
 from services.binding.core import BindingCore
 from shared.events.base import Configured
-from shared.events.binding import VolumesAsked
+from shared.events.binding import FencesAsked, VolumesAsked
 from shared.events.observed import VolumeAnswers
 from shared.events.placement import VolumesBound, VolumesFailed
 from shared.model.answers import Answer
@@ -96,6 +96,19 @@ def test_what_the_shard_gives_up_is_given_up(is_written):
     assert told(steps.when(FAILED)) == ABANDONED
     assert steps.when(written(1)) == []
     assert not steps.core.effects(steps.state)
+
+
+def test_the_pod_shows_why_its_volumes_were_not_bound():
+    steps = binding(status_patches=True)
+    steps.when(named(1), chosen())
+    events = steps.when(FAILED)
+    assert told(events[:1]) == ABANDONED
+    events = events[1:] or steps.when()
+    assert [type(one) for one in events] == [FencesAsked]
+    assert steps.state.messages == {1: "timed out"}
+    other = steps_of_one()
+    other.when(FAILED)
+    assert not other.state.messages, "only where messages are written at all"
 
 
 def test_words_of_the_shard_may_come_before_the_name():
