@@ -76,7 +76,7 @@ bench-cluster: $(DEV_STAMP) ## Measure beside kube-scheduler on a real API serve
 	@$(BIN)/python -m loadtest.cluster $(ARGS)
 
 schemas: $(DEV_STAMP) ## Write schemas/ and docs/transitions.md from the types and tables
-	@$(BIN)/python -m muster.schemas && $(BIN)/python -m muster.diagrams && $(BIN)/python -m tests.contract.add_golden
+	@$(BIN)/python -m muster.schemas && $(BIN)/python -m muster.diagrams && $(BIN)/python -m tests.contract.add_golden && $(BIN)/python -m tests.contract.add_snapshots
 
 venv: $(DEV_STAMP) ## Make the virtual environment with the development requirements
 

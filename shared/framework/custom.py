@@ -243,7 +243,7 @@ PLUGINS: dict[str, Registered] = {}
 """The plugins of this process by name: filled before anything is decided, like an import."""
 
 
-class PluginMissing(ValueError):
+class PluginMissing(Exception):
     """What is to be decided, or was, needs a plugin that this process does not have."""
 
 

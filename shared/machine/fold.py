@@ -27,6 +27,8 @@ from shared.ports.bus import Bus, JournalName
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta, SnapshotStore
 
 SNAPSHOT_VERSION = 2
+_UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, LookupError)
+"""What a core's load comes to when a later version wrote the dump."""
 
 
 class NeedsReset(Exception):
@@ -90,9 +92,10 @@ class Folded(Generic[S]):
         """Become what `body` was made of. Raises SnapshotBad when it cannot be read."""
         try:
             saved = _decoder.decode(body)
-        except msgspec.DecodeError as error:
-            raise SnapshotBad(f"{self.core.journal}: {error}") from error
-        self.state = self.core.load(saved.core)
+            state = self.core.load(saved.core)
+        except _UNREADABLE as error:
+            raise SnapshotBad(f"{self.core.journal}: cannot be read: {error}") from error
+        self.state = state
         self.state.now_ms = saved.now_ms
         self.state.cursors = {
             name: Cursor(*saved.cursors.get(name, (0, -1))) for name in self.core.sources

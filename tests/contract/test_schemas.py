@@ -1,17 +1,21 @@
 """Published forms: the schemas are those of the types, and old records decode for ever."""
 
+import base64
 import json
+import zlib
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from muster import diagrams
+from muster.mesh import all_journals
 from muster.schemas import ROOT, generate
 from shared.events import EVENTS, Observation
 from shared.machine.record import FORMAT, Record, decode
 from shared.testing.examples import all_event_types, example
 from tests.contract.add_golden import RECORDS
+from tests.contract.add_snapshots import as_now, body_of, kept, newest
 
 GOLDEN = Path(ROOT) / "golden" / "events-1.jsonl"
 
@@ -67,3 +71,17 @@ def test_every_event_survives_the_wire(of, kind):
 
 def test_the_committed_diagrams_are_those_of_the_tables():
     assert diagrams.PAGE.read_text() == diagrams.page(), "run 'make schemas' and look at the diff"
+
+
+@pytest.mark.parametrize("line", kept(), ids=lambda line: line["journal"])
+def test_golden_snapshots_can_be_gone_on_from_for_ever(line):
+    now = as_now(line)
+    assert as_now({**line, "zlib": base64.b64encode(zlib.compress(now)).decode()}) == now
+
+
+def test_the_form_of_each_services_snapshots_has_a_golden_one():
+    services = {journal.partition("/")[0] for journal in all_journals(1)}
+    assert newest().keys() == services
+    for service, line in newest().items():
+        told = f"{service}: another form now: run python -m tests.contract.add_snapshots"
+        assert as_now(line) == body_of(line), told

@@ -1,5 +1,6 @@
 """Every journal is what its core makes of its inputs; what is not, is named with its position."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -7,7 +8,10 @@ import pytest
 from muster.mesh import make_core
 from muster.simulation.scenario import PLACEMENTS
 from services.permit import core as permit
+from services.permit.core.config import Config
+from services.permit.core.state import PermitState
 from shared.adapters.memory_bus import MemoryBus
+from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.events.permit import GangReleased
 from shared.events.placement import Reserved
 from shared.machine.core import Cursor
@@ -136,8 +140,46 @@ async def test_an_assertion_in_a_decision_is_named_and_not_raised(run, monkeypat
     assert "a broken rule" in line
 
 
-async def test_a_changed_state_is_named_at_the_next_snapshot(run, monkeypatch):
+def in_a_new_form(monkeypatch) -> None:
+    """Permit's dumps have one part more, as in a later version."""
+    restore = PermitState.restore
     monkeypatch.setattr(permit.PermitCore, "dump", lambda _core, state: [*state.dump(), 1])
+    monkeypatch.setattr(PermitState, "restore", lambda state, body: restore(state, body[:5]))
+
+
+def with_another_state(monkeypatch) -> None:
+    """An option becomes another than the journal says."""
+    evolve = permit.PermitCore.evolve
+
+    def changed(core, state, event):
+        evolve(core, state, event)
+        state.config = Config(plans_max=7)
+
+    monkeypatch.setattr(permit.PermitCore, "evolve", changed)
+
+
+async def test_a_snapshot_that_another_version_wrote_is_compared_by_what_it_says(run, monkeypatch):
+    in_a_new_form(monkeypatch)
+    report = await run.replayed("permit/0")
+    assert report.lines() == []
+    assert report.snapshots > 0
+
+
+async def test_a_state_that_differs_from_another_versions_snapshot_is_named(run, monkeypatch):
+    in_a_new_form(monkeypatch)
+    with_another_state(monkeypatch)
+    report = await run.replayed("permit/0", redecide=False)
+    assert "is not the one of the snapshot made there" in report.lines()[0]
+
+
+async def test_another_form_without_a_snapshot_to_compare_is_named(run, monkeypatch):
+    in_a_new_form(monkeypatch)
+    report = await replace(run, store=MemorySnapshots()).replayed("permit/0", redecide=False)
+    assert "is not the one of the snapshot made there" in report.lines()[0]
+
+
+async def test_a_changed_state_is_named_at_the_next_snapshot(run, monkeypatch):
+    with_another_state(monkeypatch)
     report = await run.replayed("permit/0", redecide=False)
     position = report.problems[0][0]
     assert position in {at for at, record in records_of(run, "permit/0") if record.snapshot}

@@ -208,6 +208,22 @@ async def test_a_bad_snapshot_falls_back_and_an_old_one_continues_the_sequence(b
     assert second.position < newest.position
 
 
+async def test_a_snapshot_of_a_form_that_is_not_known_falls_back(bus, store, monkeypatch):
+    member = owner(ToyIngest(), bus, store, policy=SnapshotPolicy(every_records=2, keep=4))
+    await member.claim()
+    for revision in range(8):
+        await turn(member, revision)
+
+    def unknown(_core, _body):
+        raise ValueError("too many values to unpack (expected 2)")
+
+    monkeypatch.setattr(ToyIngest, "load", unknown)
+    folded, bad = await fold(ToyIngest(), bus, store)
+    assert folded.state.total == sum(range(8))
+    assert len(bad) == len(store.list("ingest/0"))
+    assert bad[0] == "ingest/0: cannot be read: too many values to unpack (expected 2)"
+
+
 async def test_a_cut_journal_needs_a_snapshot(bus, store):
     policy = SnapshotPolicy(every_records=2, keep=3, cut=True)
     member = owner(ToyIngest(), bus, store, policy=policy)
