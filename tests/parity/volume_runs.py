@@ -15,7 +15,8 @@ Object = dict[str, Any]
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 DRIVER = "disk.example"
 CLAIMS = 12
-CLASS = "standard"
+CLASS, NEVER = "standard", "never"
+"""Of the second there are no volumes, and nobody makes any: its claims stay unbound."""
 
 
 def volume_world(seed: int, alone: bool = True) -> World:
@@ -31,12 +32,15 @@ def volume_world(seed: int, alone: bool = True) -> World:
             limit = {"count": draw.choice((1, 2, 3, 20))}
             driver = {"name": DRIVER, "nodeID": name, "allocatable": limit}
             made.selecting.append(_of("CSINode", name, spec={"drivers": [driver]}))
-    storage_class = _of("StorageClass", CLASS, provisioner=DRIVER)
-    made.selecting.append(storage_class | {"volumeBindingMode": "Immediate"})
+    for one, provisioner in ((CLASS, DRIVER), (NEVER, NO_PROVISIONER)):
+        storage_class = _of("StorageClass", one, provisioner=provisioner)
+        made.selecting.append(storage_class | {"volumeBindingMode": "Immediate"})
     claims = [f"c{number}" for number in range(CLAIMS)]
     for name in claims:
         made.selecting += _bound(draw, name, list(made.nodes), zones, alone)
-    made.selecting.append(_claim("unbound"))
+    unbound = _claim("unbound")
+    unbound["spec"]["storageClassName"] = NEVER
+    made.selecting.append(unbound)
     leaving = _claim("leaving", "pv-leaving")
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     made.selecting.append(leaving)
