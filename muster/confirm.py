@@ -15,6 +15,7 @@ from functools import cached_property
 from muster.checker.between import ONE_SHARD, Around, Neighbours, Pairs
 from muster.checker.fits import Load, device_room, full_for, static_obstacle
 from muster.profiles import as_by_default, filters_by_default, has_own_filters
+from shared.model.extenders import POD
 from shared.model.objects import CPU, Gang, Node, PodSpec
 from shared.model.profile import Profile
 
@@ -91,8 +92,8 @@ class Verdict:
 
 def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verdict:
     """Check every waiting pod and gang; `profiles` by schedulerName, where there are any. Who has
-    volumes, and what a user's own plugins refuse, is taken at its word: nobody here knows the rules
-    for that.
+    volumes, and what a user's own plugins or extenders refuse, is taken at its word: nobody here
+    knows the rules for that.
     """
     verdict = Verdict()
     _as_by_default(final, profiles or {})
@@ -118,7 +119,8 @@ def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verd
 
 def _is_judged(pod: Waiting, own: Set[str]) -> bool:
     """Whether its rules are known here."""
-    return pod.spec.scheduler not in own and not pod.spec.volumes
+    is_extended = POD in dict(pod.spec.shown)
+    return pod.spec.scheduler not in own and not pod.spec.volumes and not is_extended
 
 
 def _as_by_default(final: Final, profiles: Mapping[str, Profile]) -> None:

@@ -20,6 +20,7 @@ from services.ingest.core import IngestCore
 from services.ingest.service import IngestShell
 from services.permit.core import PermitCore
 from services.placement.core import PlacementCore
+from services.placement.service import PlacementShell
 from services.preemption.core import PreemptionCore
 from services.queueing.core import QueueingCore
 from shared.machine.core import Core
@@ -30,6 +31,7 @@ from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import placement
 from shared.ports.bus import Bus, JournalName, split_journal
 from shared.ports.cluster import Cluster
+from shared.ports.extenders import Judges
 from shared.ports.snapshots import SnapshotStore
 
 
@@ -99,6 +101,7 @@ class Mesh:
     pace_ms: int = 0
     is_alone: bool = False
     host: Host | None = None
+    judges: Judges | None = None
     members: dict[str, Member] = field(default_factory=dict)
 
     def member(self, journal: str) -> Member:
@@ -129,6 +132,8 @@ class Mesh:
             return IngestShell(self.cluster)
         if journal.startswith("binding/"):
             return BindingShell(self.cluster)
+        if journal.startswith("placement/") and self.judges is not None:
+            return PlacementShell(self.judges)
         return QuietShell()
 
     async def serve(self, journals: Sequence[str]) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 from muster.faults import UsageFault
+from shared.adapters.extenders import HttpExtenders, ObjectSource
 from shared.adapters.worlds.scheduler_config import read_config
 from shared.framework import custom
+from shared.model.extenders import CALLED
 from shared.model.objects import (
     NO_EXECUTE,
     NO_SCHEDULE,
@@ -20,6 +22,7 @@ from shared.model.objects import (
 )
 from shared.model.profile import Configuration, CustomPlugin, Profile
 from shared.model.world import World
+from shared.ports.extenders import Judges
 
 PLUGIN = "PodTopologySpread"
 TOLERATES_ALL = tuple(Toleration("", "Exists", "", effect) for effect in (NO_SCHEDULE, NO_EXECUTE))
@@ -31,16 +34,18 @@ def read_profiles(
     """What the file says; of its profiles those with these names, or all. None without a file.
     Raises WorldError, UsageFault.
     """
+    CALLED.clear()
     if path is None:
         for name in custom.PLUGINS:
             raise UsageFault(f"--plugin: {name} needs a --config with a profile that enables it")
         return None
     found = read_config(path)
-    for one in found.extenders:
+    if found.extenders and placements > 1:
         raise UsageFault(
-            f"--config {path}: extenders: {one.url} would not be called: a running mesh asks no "
-            "extenders yet, muster score does"
+            f"--config {path}: extenders need one placement partition: no shard of several knows "
+            "all nodes"
         )
+    CALLED[:] = found.extenders
     enabled = {one.name for profile in found.profiles for one in _plugins_of(profile)}
     for name in custom.PLUGINS:
         if name not in enabled:
@@ -65,6 +70,11 @@ def _plugins_of(profile: Profile) -> tuple[CustomPlugin, ...]:
     sorting = () if profile.queue_sort is None else (profile.queue_sort,)
     at_bind = (*profile.reserve, *profile.pre_bind, *profile.bind, *profile.post_bind)
     return (*profile.custom, *profile.pre_enqueue, *sorting, *at_bind)
+
+
+def judges_of(config: Configuration | None, source: ObjectSource) -> Judges | None:
+    """Who asks the extenders of a configuration; `source` has the objects that they get."""
+    return HttpExtenders(source) if config is not None and config.extenders else None
 
 
 def scheduler_names(config: Configuration | None, names: Sequence[str]) -> list[str]:
@@ -97,6 +107,8 @@ def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict
     at_bind = _bind_plugins(profiles)
     if at_bind:
         more["binding"] = at_bind
+    if config.extenders:
+        more["placement"]["extenders"] = msgspec.to_builtins(config.extenders)
     return {**options, **{name: {**found, **options.get(name, {})} for name, found in more.items()}}
 
 

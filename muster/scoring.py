@@ -4,6 +4,7 @@ The answer comes from a shard's own state and plugins, so that it can be held ag
 kube-scheduler's (tests/parity).
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,13 +12,13 @@ from typing import Any
 import numpy as np
 from msgspec import to_builtins
 
-from muster.extending import filter_nodes, score_nodes
 from services.placement.core import PlacementCore, PlacementState, sampling
 from services.placement.core.book import compiled
 from services.placement.core.nominations import held_against, nominate
 from services.placement.core.preempt import candidates
 from services.preemption.core.choice import Choice, order
 from services.queueing.core.messages import fit_error
+from shared.adapters.extenders import filter_nodes, score_nodes
 from shared.adapters.worlds.affinity import selects
 from shared.adapters.worlds.arrivals import Pod
 from shared.adapters.worlds.case import Case, case_of
@@ -40,7 +41,6 @@ from shared.model.profile import V1_35, Configuration
 
 SUCCESS, UNSCHEDULABLE = "Success", "Unschedulable"
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
-NOBODY_SAYS = "0/%d nodes are available:"  # extenders left no node, and gave no reason
 
 
 def score_case(
@@ -211,7 +211,8 @@ class _Shard:
         table = self._state.table
         if not fits:
             return self._answer(sig, held, reports)
-        left = filter_nodes(self._extenders, pod, {name: self._objects[name] for name in fits})
+        asked = {name: self._objects[name] for name in fits}
+        left = asyncio.run(filter_nodes(self._extenders, pod, asked))
         rows = np.array([table.row_named(name) for name in left.nodes], np.int64)
         scored = {one.name: one for one in explain(table, sig, held, rows)}
         refused = {name: one for name, one in reports.items() if one.plugin}
@@ -228,11 +229,10 @@ class _Shard:
             nodes |= {name: _failed(NAMED_NODES.message, resolvable=False) for name in silent}
         if not left.nodes:
             said = Counter(text for one in nodes.values() for text in one["reasons"])
-            answer["fitError"] = fit_error(said, table.size) if said else NOBODY_SAYS % table.size
+            answer["fitError"] = fit_error(said, table.size)
             return answer
-        for url, more in score_nodes(
-            self._extenders, pod, {name: self._objects[name] for name in left.nodes}
-        ).items():
+        asked = {name: self._objects[name] for name in left.nodes}
+        for url, more in asyncio.run(score_nodes(self._extenders, pod, asked)).items():
             for name in left.nodes:
                 if name in more:
                     nodes[name]["scores"][url] = more[name]

@@ -13,7 +13,7 @@ from muster.event_loop import loop_factory
 from muster.faults import Fault
 from muster.mesh import Mesh
 from muster.options import mesh_config, parse_settings, sim_config
-from muster.profiles import read_profiles, require_profiles, with_profiles
+from muster.profiles import judges_of, read_profiles, require_profiles, with_profiles
 from muster.run_directory import (
     FORMAT,
     HISTORY,
@@ -27,6 +27,7 @@ from muster.runner import Outcome, Runner
 from muster.summary import show, summarise
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_history import write_history
+from shared.adapters.sim_cluster_objects import SimObjects
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.worlds.settings import Choice, Chosen, load_world
 from shared.machine.snapshots import SnapshotPolicy
@@ -123,6 +124,7 @@ def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:
             placements=options.placements,
             config=with_profiles(mesh_config(options.settings), options.profiles),
             policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
+            judges=judges_of(options.profiles, SimObjects(cluster)),
         )
         runner = Runner(
             options.chosen.world, cluster, mesh, client(""), options.time_limit_s, display.show

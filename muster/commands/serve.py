@@ -14,7 +14,7 @@ from muster.event_loop import loop_factory
 from muster.faults import Fault, UsageFault
 from muster.mesh import Mesh, all_journals, default_owner, partitions, topics
 from muster.options import mesh_config, parse_settings
-from muster.profiles import read_profiles, scheduler_names, with_profiles
+from muster.profiles import judges_of, read_profiles, scheduler_names, with_profiles
 from muster.run_directory import SNAPSHOTS
 from muster.runner import first_error
 from shared.adapters.snapshot_directory import DirectorySnapshots
@@ -56,6 +56,8 @@ def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
     config = with_profiles(mesh_config(parse_settings(what.settings)), profiles)
     names = scheduler_names(profiles, what.schedulers)
     kube = _Kube(what, names) if what.kubeconfig else None
+    if kube is None and profiles is not None and profiles.extenders:
+        raise UsageFault("--config: extenders need --kubeconfig, which has the objects they get")
     if kube is not None:
         config = kube.config(config)
     store = DirectorySnapshots(what.run_dir / SNAPSHOTS)
@@ -68,6 +70,7 @@ def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
         policy=SnapshotPolicy(every_ms=1_000 * snapshot_seconds),
         owner=what.owner or default_owner(),
         pace_ms=address.pace_ms,
+        judges=None if kube is None else judges_of(profiles, kube.cluster),
     )
     with asyncio.Runner(loop_factory=loop_factory()) as loop:
         if kube is not None and _speaks(journals):

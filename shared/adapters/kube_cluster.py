@@ -6,6 +6,7 @@ process would miss.
 
 import logging
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -111,6 +112,16 @@ class KubeCluster:
         """The uid of kube-system. Raises ConnectionError, TimeoutError."""
         body = await self._client.get(KUBE_SYSTEM)
         return msgspec.json.decode(body, type=_Object).metadata.uid
+
+    async def pod_object(self, namespace: str, name: str) -> dict[str, Any]:
+        """A pod as it is now. Raises ConnectionError, TimeoutError."""
+        body = await self._client.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
+        return msgspec.json.decode(body, type=dict[str, Any])
+
+    async def node_objects(self) -> dict[str, dict[str, Any]]:
+        """All nodes as they are now, by name. Raises ConnectionError, TimeoutError."""
+        nodes = msgspec.json.decode(await self._client.get("/api/v1/nodes"), type=dict[str, Any])
+        return {one["metadata"]["name"]: one for one in nodes.get("items") or ()}
 
     async def list_all(self, kind: str) -> Watched:
         """Raises ConnectionError, TimeoutError."""

@@ -14,7 +14,8 @@ from shared.adapters.worlds.pod_volumes import has_own_claims, volumes_of_pod
 from shared.events.base import Event
 from shared.events.observed import InputRejected, PodsDeletedSeen, PodsSeen
 from shared.model.columns import join, pack
-from shared.model.volumes import PodVolume
+from shared.model.extenders import named
+from shared.model.objects import PodSpec
 from shared.ports.cluster import PodRef
 
 FINISHED = ("Succeeded", "Failed")
@@ -24,7 +25,7 @@ class _Column(msgspec.Struct, gc=False):
     """Pods that are alike."""
 
     known: Known
-    volumes: tuple[PodVolume, ...]
+    spec: PodSpec
     namespace: str
     labels: KnownLabels
     gang: str
@@ -105,14 +106,18 @@ class Pods:
         gang = self._groups.gang_of(meta.namespace, ref) if ref is not None else ""
         terminating = bool(meta.deletionTimestamp)
         owner = self._templates.owner(meta.ownerReferences)
-        volumes, own = known.template.spec.volumes, ""
-        if has_own_claims(volumes):
-            volumes, own = volumes_of_pod(volumes, meta.name, meta.uid), meta.uid
+        spec, own = known.template.spec, ""
+        if has_own_claims(spec.volumes):
+            volumes = volumes_of_pod(spec.volumes, meta.name, meta.uid)
+            spec, own = msgspec.structs.replace(spec, volumes=volumes), meta.uid
+        if not self._schedulers or pod.spec.schedulerName in self._schedulers:
+            named_spec = named(spec, meta.namespace, meta.name)
+            spec, own = named_spec, own if named_spec is spec else meta.uid
         like = (known.number, labels.number, meta.namespace, gang, terminating, owner)
         key = (*like, bool(node), own)
         column = self._columns.get(key)
         if column is None:
-            who = (known, volumes, meta.namespace, labels, gang, terminating, owner)
+            who = (known, spec, meta.namespace, labels, gang, terminating, owner)
             column = _Column(*who, [], [], [], [])
             self._columns[key] = column
         self._inside[meta.uid] = True
@@ -148,12 +153,9 @@ class Pods:
     def _flush(self) -> None:
         for column in self._columns.values():
             template = column.known.template
-            spec = template.spec
-            if column.volumes is not spec.volumes:
-                spec = msgspec.structs.replace(spec, volumes=column.volumes)
             self._events.append(
                 PodsSeen(
-                    spec=spec,
+                    spec=column.spec,
                     uids=join(column.uids),
                     names=join(column.names),
                     revisions=pack(column.revisions),

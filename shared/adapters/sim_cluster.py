@@ -469,6 +469,10 @@ class SimCluster:
 
     # -------------------------------------------------------------------------------- views
 
+    def created_with(self, pod: SimPod) -> PodsSeen:
+        """What the pod was created as, with all that came with it."""
+        return self._batches[pod.batch].pods
+
     def _shown(self, uid: str) -> PodRead:
         pod = self.pods.get(uid)
         return GONE if pod is None else PodRead(Answer.DONE, pod.node, pod.revision)

@@ -176,6 +176,21 @@ class EvictAnswers(Event, frozen=True, gc=False):
     codes: bytes
 
 
+class ExtendersAnswered(Event, frozen=True, gc=False):
+    """What all extenders left of the nodes of one ask, with what they add to totals (int64,
+    parallel to `nodes`, empty = nothing). `failed` are (message, nodes) of the others, sorted;
+    `resolvable` counts those of them whose pods could make room. `error`: one failed that may not
+    be ignored.
+    """
+
+    ask: int
+    nodes: bytes = b""
+    scores: bytes = b""
+    failed: tuple[tuple[str, int], ...] = ()
+    resolvable: int = 0
+    error: str = ""
+
+
 Observation = (
     Configured
     | WorldOpened
@@ -199,4 +214,5 @@ Observation = (
     | PreBindAnswers
     | PostBindAnswers
     | EvictAnswers
+    | ExtendersAnswered
 )

@@ -15,7 +15,8 @@ class Reserved(Event, frozen=True, gc=False):
     `runner_up` is the best total among the other nodes then (-1 none), `world` the position of
     the world journal the shard had applied. `examined`: where searches end early, by how many
     nodes the next one begins later. `volumes` (of one pod alone) are to be bound before it. `spec`
-    is told where plugins of users act when the pods are bound.
+    is told where plugins of users act when the pods are bound. `extended` is what extenders added
+    to the total.
     """
 
     shard: int
@@ -31,9 +32,24 @@ class Reserved(Event, frozen=True, gc=False):
     examined: int = 0
     volumes: tuple[Choice, ...] = ()
     spec: PodSpec | None = None
+    extended: int = 0
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "binding")
+
+
+class ExtendersAsked(Event, frozen=True, gc=False):
+    """Extenders are to judge these nodes for one pod; an effect. Meanwhile the shard places nobody
+    else. `examined` as in Reserved; `alone`: it is the pod's nominated node, tried first.
+    """
+
+    ask: int
+    attempt: int
+    sig: int
+    pod: int
+    nodes: bytes
+    examined: int = 0
+    alone: bool = False
 
 
 class VolumesBound(Event, frozen=True, gc=False):
@@ -247,6 +263,7 @@ class Released(Event, frozen=True, gc=False):
 
 PlacementEvent = (
     Reserved
+    | ExtendersAsked
     | VolumesBound
     | VolumesFailed
     | Refused

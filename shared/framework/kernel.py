@@ -23,6 +23,7 @@ from shared.framework.table import NodeTable
 
 CACHE_BYTES = 64 * 1024 * 1024
 NO_ROWS = np.zeros(0, np.int64)
+LOWEST = np.iinfo(np.int64).min
 FEW_ROWS = 10  # rows up to which asking one by one in Python is quicker than numpy's fixed cost
 
 
@@ -113,6 +114,39 @@ class Kernel:
             pick = _best(table, sig, static, local, held)
         return Sampled(pick, found, looked_at, examined)
 
+    def fitting(self, table: NodeTable, sig: Signature, held: Held | None = None) -> I64:
+        """Rows that take the pod."""
+        if table.size == 0:
+            return NO_ROWS
+        return np.flatnonzero(_judged(table, sig, _held_here(table, held))[2])
+
+    def place_among(
+        self, table: NodeTable, sig: Signature, held: Held | None, rows: I64, more: I64
+    ) -> tuple[Pick, int] | None:
+        """One single cycle among those of these rows that take the pod, with `more` added to their
+        totals; the pick has its total without that, which comes second.
+        """
+        if table.size == 0:
+            return None
+        held = _held_here(table, held)
+        static, local, takes, rules = _judged(table, sig, held)
+        among = np.zeros(table.size, np.bool_)
+        among[rows] = takes[rows]
+        np.putmask(local, ~among, INFEASIBLE)
+        counts = static.counts(among)
+        if not sum(counts):
+            return None
+        totals = static.totals(local, static.terms(counts))
+        if rules is not None:
+            for _, weight, normalised in rules.scores(table.counters.now(), among):
+                totals += (weight * normalised).astype(np.int16)
+        added = np.zeros(table.size, np.int64)
+        added[rows] = more
+        sums = np.where(among, totals + added, LOWEST)
+        row = int(sums.argmax())
+        mask = one_node(table, row, held).pick_devices(sig)
+        return Pick(row, int(totals[row]), mask, sum(counts), -1), int(added[row])
+
     def place_naive(self, table: NodeTable, sig: Signature, held: Held | None = None) -> Picks:
         """One single cycle without any cache or shortcut: what the rest is compared with."""
         if table.size == 0:
@@ -185,6 +219,20 @@ def _all_pass(table: NodeTable, rules: Rules, held: Held | None) -> bool:
     if not rules.are_of_volumes:
         return False
     return not refused_with(table, rules, table.counters.now(), held).any()
+
+
+def _judged(
+    table: NodeTable, sig: Signature, held: Held | None
+) -> tuple[Static, I16, Mask, Rules | None]:
+    """Static part, local scores, which rows take the pod, and its rules between pods; uncached."""
+    static, local, _ = fresh_row(table, sig)
+    local = _with_held(table, sig, local, held) if held else local.copy()
+    takes: Mask = local >= 0
+    rules = rules_of(table, sig)
+    if rules is not None:
+        refused = refused_with(table, rules, table.counters.now(), held)
+        takes &= ~refused
+    return static, local, takes, rules
 
 
 def _cycles(

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
+
+from shared.model.objects import PodSpec
 
 SCALE = 10  # an extender scores 0..10, a plugin 0..100
+POD = "pod"  # in PodSpec.shown: namespace and name of a pod that extenders are asked about
 
 
 class Tls(Struct, frozen=True):
@@ -33,7 +36,7 @@ class Extender(Struct, frozen=True, kw_only=True):
     weight: int = 0
     timeout_ms: int = 5_000
     knows_nodes: bool = False
-    managed_resources: frozenset[str] = frozenset()
+    managed_resources: tuple[str, ...] = ()
     ignorable: bool = False
     tls: Tls = Tls()
 
@@ -47,6 +50,11 @@ class Extender(Struct, frozen=True, kw_only=True):
         named = [{**(one.get("requests") or {}), **(one.get("limits") or {})} for one in resources]
         return any(name in self.managed_resources for names in named for name in names)
 
+    def concerns(self, spec: PodSpec) -> bool:
+        """The same of what a shard knows of a pod."""
+        managed = self.managed_resources
+        return not managed or any(name in managed for name, _amount in spec.requests)
+
     def arguments(self, pod: Mapping[str, Any], nodes: Mapping[str, Any]) -> dict[str, Any]:
         """What filter and prioritize are asked with: names alone where it knows the nodes."""
         if self.knows_nodes:
@@ -54,6 +62,26 @@ class Extender(Struct, frozen=True, kw_only=True):
         return {"Pod": pod, "Nodes": {"metadata": {}, "items": list(nodes.values())}} | {
             "NodeNames": None
         }
+
+
+CALLED: list[Extender] = []
+"""Those that a running mesh asks: filled before any pod is read, like an import."""
+
+
+def named(spec: PodSpec, namespace: str, name: str) -> PodSpec:
+    """The spec of a pod that extenders look at says which pod it is: they may judge two pods
+    differently that look alike, and whoever asks them must know the name.
+    """
+    if not any(one.concerns(spec) for one in CALLED):
+        return spec
+    shown = tuple(sorted((*spec.shown, (POD, f"{namespace}/{name}"))))
+    return structs.replace(spec, shown=shown)
+
+
+def name_of(spec: PodSpec) -> tuple[str, str]:
+    """Namespace and name, where `named` wrote them."""
+    namespace, _, name = dict(spec.shown)[POD].partition("/")
+    return namespace, name
 
 
 class ExtenderError(Exception):

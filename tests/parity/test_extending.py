@@ -27,7 +27,7 @@ from tests.parity.planted import planted
 from tests.simulation.planted import Bug
 
 SEEDS = range(80)
-RULES, CALLS = "shared.model.extenders", "muster.extending"
+RULES, CALLS = "shared.model.extenders", "shared.adapters.extenders"
 READER, CONFIG = (
     "shared.adapters.worlds.scheduler_extenders",
     "shared.adapters.worlds.scheduler_config",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from services.placement.core import (
+    again,
     deciding,
     digest,
     dispatches,
@@ -38,6 +39,7 @@ from shared.events.ingest import (
     StorageGone,
     StorageSet,
 )
+from shared.events.observed import ExtendersAnswered
 from shared.events.permit import (
     GangCommitted,
     GangReleased,
@@ -47,6 +49,7 @@ from shared.events.permit import (
 )
 from shared.events.placement import (
     CandidatesFound,
+    ExtendersAsked,
     GangHeld,
     GangOffered,
     GangRefused,
@@ -73,8 +76,9 @@ __all__ = ["Config", "PlacementCore", "PlacementState", "parse_config"]
 def _configured(state: PlacementState, event: Configured) -> None:
     before, state.config = state.config, parse_config(event.config.get("placement", {}))
     sampling.configured(state)
-    formulas = before.profiles, before.compatibility
-    if (state.config.profiles, state.config.compatibility) != formulas:
+    formulas = before.profiles, before.compatibility, before.extenders
+    config = state.config
+    if (config.profiles, config.compatibility, config.extenders) != formulas:
         # Who was refused may fit now, and everybody's scores are others.
         persist.derive(state)
         mark_better(state, state.table.ids)
@@ -144,6 +148,8 @@ HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     Bound: dispatches.bound,
     BindFailed: facts.bind_failed,
     Reserved: dispatches.reserved,
+    ExtendersAsked: again.asked,
+    ExtendersAnswered: again.answered,
     VolumesBound: _volumes_bound,
     VolumesFailed: _volumes_failed,
     Refused: dispatches.refused,
@@ -189,8 +195,11 @@ class PlacementCore:
         return deciding.due_ms(state)
 
     def effects(self, state: PlacementState) -> Mapping[int, Event]:
-        """A shard has no outside."""
-        return {}
+        """What extenders are asked and have not answered."""
+        asking = state.todo.asking
+        if asking is None or asking.answer is not None:
+            return {}
+        return {asking.asked.ask: asking.asked}
 
     def dump(self, state: PlacementState) -> Any:
         """What is true, canonical."""

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from shared.model.extenders import Extender
 from shared.model.options import read_options
 from shared.model.profile import V1_35, VERSIONS, Profile
 
@@ -20,6 +21,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     digest_share: int = 64
     profiles: tuple[Profile, ...] = ()
     compatibility: str = V1_35
+    extenders: tuple[Extender, ...] = ()
 
 
 def parse_config(options: dict[str, object]) -> Config:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from services.placement.core import (
-    acting,
+    again,
     digest,
+    extending,
     gangs,
     improve,
     nominations,
@@ -18,9 +19,10 @@ from services.placement.core import (
     sampling,
     volumes,
 )
+from services.placement.core.answering import refuse, reserve, reserve_one
 from services.placement.core.book import compiled
 from services.placement.core.identity import as_told
-from services.placement.core.picking import Chosen, place, place_there
+from services.placement.core.picking import place, place_there
 from services.placement.core.state import PlacementState
 from services.placement.core.todo import Work
 from services.placement.core.undecided import obstacle
@@ -28,6 +30,7 @@ from shared.events.base import Event
 from shared.events.permit import HoldAsked, OfferAsked
 from shared.events.placement import (
     CandidatesFound,
+    ExtendersAsked,
     GangHeld,
     GangOffered,
     GangRefused,
@@ -39,8 +42,7 @@ from shared.events.placement import (
 )
 from shared.events.preemption import DryRunAsked
 from shared.framework.layout import Held
-from shared.framework.picks import Pick
-from shared.model.columns import I64, ID_BYTES, pack, pack16
+from shared.model.columns import I64, pack
 
 LOOKS_MAX = 8
 DISPATCH_UNITS = 60
@@ -50,7 +52,6 @@ ASK_UNITS = 1_000
 NOMINATE_UNITS = 200
 DRY_RUN_UNITS_PER_NODE = 4
 DRY_RUN_UNITS_PER_POD = 50
-TOTAL_BYTES = 2  # of one total in a packed column
 
 Answer = GangOffered | GangHeld | GangRefused | CandidatesFound | Nominated | NominationStale
 
@@ -71,15 +72,15 @@ def decide(state: PlacementState) -> Iterator[Event]:
         yield event
     dispatch_units = DISPATCH_UNITS + len(state.nodes) // NODES_PER_UNIT
     worked = False  # asks never keep dispatches waiting altogether
-    while todo.works and (units > dispatch_units or not worked):
+    while todo.can_place() and (units > dispatch_units or not worked):
         worked = True
         units -= dispatch_units
-        placed = place_head(state, todo.head(), max(1, units))
+        placed = place_next(state, max(1, units))
         units -= len(placed.ids) >> 3 if isinstance(placed, Reserved) else REFUSAL_UNITS
         yield placed
     if state.nominations:
         yield from nominations.news(state)
-    if state.better and state.refused:
+    if state.refused and (state.better or again.due(state)):
         yield improve.improved(state)
     for sig in sorted(state.looks)[:LOOKS_MAX]:
         yield improve.look(state, sig)
@@ -95,6 +96,9 @@ def due_ms(state: PlacementState) -> int | None:
     if state.volume_waits:
         over_ms = volumes.due_ms(state)
         due_ms = over_ms if due_ms is None else min(due_ms, over_ms)
+    if state.again:
+        again_ms = min(state.again.values())
+        due_ms = again_ms if due_ms is None else min(due_ms, again_ms)
     return due_ms
 
 
@@ -121,11 +125,20 @@ def answer(state: PlacementState) -> Answer:
     return preempt.nominate(state, event, ask.void)
 
 
-def place_head(state: PlacementState, work: Work, most: int) -> Reserved | Refused:
+def place_next(state: PlacementState, most: int) -> Reserved | Refused | ExtendersAsked:
+    """Place or refuse whose turn it is, or ask extenders about it."""
+    if state.todo.asking is not None:
+        return extending.conclude(state)
+    return place_head(state, state.todo.head(), most)
+
+
+def place_head(state: PlacementState, work: Work, most: int) -> Reserved | Refused | ExtendersAsked:
     """Place or refuse the head's next pods, `most` at a time."""
     ids = work.left()
     if work.sig not in state.specs or obstacle(state, work.sig):
         return refuse(state, work, ids, None)
+    if state.config.extenders and extending.concerned(state, work.sig):
+        return extending.ask(state, work)
     held: Held | None = None
     if state.nominations:
         ids = _until_nominated(state, ids)
@@ -186,65 +199,3 @@ def _on_nominated_node(state: PlacementState, work: Work, ids: I64) -> Reserved 
     )
     picks = place_there(state.table, compiled(state, work.sig), row, held)
     return reserve(state, work, ids, picks) if len(picks.rows) else None
-
-
-def reserve(state: PlacementState, work: Work, ids: I64, picks: Chosen) -> Reserved:
-    """The event for these picks."""
-    return Reserved(
-        shard=state.shard,
-        attempt=work.attempt,
-        sig=work.sig,
-        ids=ids.tobytes(),
-        nodes=state.table.ids[picks.rows].tobytes(),
-        totals=pack16(picks.totals),
-        devices=pack(picks.masks) if compiled(state, work.sig).gpu_count else b"",
-        feasible=picks.feasible,
-        world=state.world,
-        runner_up=picks.runner_up,
-        volumes=volumes.chosen(state, work.sig, int(picks.rows[0])),
-        spec=acting.shown(state, work.sig),
-    )
-
-
-def reserve_one(
-    state: PlacementState, work: Work, ids: I64, pick: Pick, examined: int = 0
-) -> Reserved:
-    """The event for one pick for the first of these pods, without arrays."""
-    sig = compiled(state, work.sig)
-    return Reserved(
-        shard=state.shard,
-        attempt=work.attempt,
-        sig=work.sig,
-        ids=ids[:1].tobytes(),
-        nodes=state.table.node_id_at(pick.row).to_bytes(ID_BYTES, "little"),
-        totals=pick.total.to_bytes(TOTAL_BYTES, "little", signed=True),
-        devices=pick.mask.to_bytes(ID_BYTES, "little") if sig.gpu_count else b"",
-        feasible=pick.feasible,
-        world=state.world,
-        runner_up=pick.runner_up,
-        examined=examined,
-        volumes=volumes.chosen(state, work.sig, pick.row),
-        spec=acting.shown(state, work.sig),
-    )
-
-
-def refuse(
-    state: PlacementState, work: Work, ids: I64, held: Held | None, examined: int = 0
-) -> Refused:
-    """Why no node takes them. A retired signature has no reasons any more."""
-    nodes = len(state.nodes)
-    if work.sig not in state.specs:
-        return Refused(state.shard, work.attempt, work.sig, ids.tobytes(), (), nodes, state.world)
-    found = improve.reasons(state, work.sig, held)
-    return Refused(
-        shard=state.shard,
-        attempt=work.attempt,
-        sig=work.sig,
-        ids=ids.tobytes(),
-        reasons=found.messages,
-        nodes=nodes,
-        world=state.world,
-        resolvable=found.resolvable,
-        preemptible=found.resolvable > 0 and preempt.may_help(state, work.sig, held),
-        examined=examined,
-    )

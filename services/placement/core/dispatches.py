@@ -7,7 +7,7 @@ that frees it travels in another journal. Such a pod is deferred until that outc
 
 import numpy as np
 
-from services.placement.core import nominations, sampling, volumes
+from services.placement.core import again, nominations, sampling, volumes
 from services.placement.core.book import put, put_one, take
 from services.placement.core.identity import by_own_sig
 from services.placement.core.ledger import FEW, I8, IS_CHARGED
@@ -167,9 +167,10 @@ def refused(state: PlacementState, event: Refused) -> None:
         del state.looks[event.sig]
         return
     sampling.searched(state, event.examined)
-    state.todo.take(event.attempt, event.ids)
     state.ledger.advance(state.ledger.rows(unpack(event.ids)), "Refused")
     remember_refused(state, event.sig)
+    again.refused(state, event.sig)
+    state.todo.take(event.attempt, event.ids)
 
 
 def remember_refused(state: PlacementState, sig: int) -> None:

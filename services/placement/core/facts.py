@@ -70,6 +70,7 @@ def signature_retired(state: PlacementState, event: SignatureRetired) -> None:
     if event.sig in state.specs:
         state.refused.discard(event.sig)
         state.looks.pop(event.sig, None)
+        state.again.pop(event.sig, None)
         if not state.refused:
             state.better.clear()
         state.retired.add(event.sig)

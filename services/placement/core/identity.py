@@ -40,6 +40,7 @@ def relabelled(state: PlacementState, event: PodsRelabelled) -> None:
         _swap(state, rows[charged][part], sig)
     queued = ids[kinds == State.QUEUED]
     if len(queued):
+        state.todo.ask_anew(queued)
         works = state.todo.works
         state.todo.works = type(works)(new for old in works for new in _split(state, old, queued))
     if state.nominated:

@@ -6,7 +6,7 @@ that changed nodes were looked at must be in the journal too.
 
 import numpy as np
 
-from services.placement.core import nominations, preempt
+from services.placement.core import again, nominations, preempt
 from services.placement.core.book import compiled
 from services.placement.core.state import PlacementState
 from services.placement.core.undecided import obstacle
@@ -30,7 +30,9 @@ def improved(state: PlacementState) -> Improved:
     rows = state.table.rows_of(sorted(state.better))
     maybe = _quick(state, rows)
     fits = [sig for sig in maybe[:CHECKS_MAX] if _fits(state, sig, rows)]
-    return Improved(state.shard, pack([*fits, *maybe[CHECKS_MAX:]]), state.world)
+    found = [*fits, *maybe[CHECKS_MAX:]]
+    found += [sig for sig in again.due(state) if sig not in found]
+    return Improved(state.shard, pack(found), state.world)
 
 
 def _quick(state: PlacementState, rows: I64) -> list[int]:
@@ -65,6 +67,7 @@ def looked(state: PlacementState, event: Improved) -> None:
     state.better.clear()
     for sig in unpack(event.sigs).tolist():
         state.refused.discard(sig)
+        state.again.pop(sig, None)
         # Queueing hears of the improvement: there is nothing to confirm.
         state.looks.pop(sig, None)
 

@@ -13,7 +13,7 @@ from services.placement.core import nominations, volumes, withheld
 from services.placement.core.book import charge_ledger, define, recount_capacity
 from services.placement.core.config import Config
 from services.placement.core.state import Deferred, Nomination, PlacementState
-from services.placement.core.todo import load_todo
+from services.placement.core.todo import dump_asking, load_asking, load_todo
 from services.placement.transitions import State
 from shared.framework.images import Spread
 from shared.framework.sampling import load_tree
@@ -56,6 +56,7 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "budgets_more": [[pod, more] for pod, more in sorted(state.budgets_more.items())],
         "gone": pack(state.gone),
         "todo": state.todo.dump(),
+        **_extending(state),
         "deferred": [
             [pod, one.attempt, one.sig, one.urgent] for pod, one in sorted(state.deferred.items())
         ],
@@ -70,6 +71,15 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "digest": [*state.digest, state.digest_ms],
         "sampling": [] if state.tree is None else [state.start_index, state.tree.dump()],
     }
+
+
+def _extending(state: PlacementState) -> dict[str, Any]:
+    """Nothing of it before extenders were asked for the first time."""
+    if not state.extender_asks:
+        return {}
+    asking = state.todo.asking
+    found: list[object] = [state.extender_asks, [list(one) for one in sorted(state.again.items())]]
+    return {"extending": found if asking is None else [*found, dump_asking(asking)]}
 
 
 def _spread(state: PlacementState) -> list[object]:
@@ -110,6 +120,10 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
     _load_ledger(state, body)
     state.budgets_more = {pod: tuple(more) for pod, more in body["budgets_more"]}
     state.todo = load_todo(body["todo"])
+    if kept := body.get("extending", ()):
+        state.extender_asks, again, *asking = kept
+        state.again = dict(again)
+        state.todo.asking = load_asking(asking[0]) if asking else None
     for ids in state.todo.queued():
         rows = state.ledger.rows(ids)  # first: it may replace the columns
         state.ledger.kind[rows] = State.QUEUED

@@ -128,6 +128,8 @@ class PlacementState(MachineState):
         self.withheld: dict[int, Node] = {}
         self.refused: set[int] = set()
         self.better: set[int] = set()
+        self.extender_asks = 0  # how often extenders were asked
+        self.again: dict[int, int] = {}  # refused by extenders: signature -> when to try anew
         self.looks: dict[int, None] = {}  # refused signatures that queueing wants reasons for
         self.tree: NodeTree | None = None  # the order of nodes; only where searches end early
         self.start_index = 0

@@ -13,7 +13,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from shared.events.observed import ExtendersAnswered
 from shared.events.permit import HoldAsked, OfferAsked
+from shared.events.placement import ExtendersAsked
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.model.columns import I64, pack, unpack
 
@@ -66,6 +68,18 @@ class Ask:
         return [self.event.sig]
 
 
+class Asking:
+    """A pod about which extenders are asked: it left the dispatches, and is queued all the same."""
+
+    __slots__ = ("answer", "asked", "work")
+
+    def __init__(
+        self, asked: ExtendersAsked, work: Work, answer: ExtendersAnswered | None = None
+    ) -> None:
+        """`work` is of this pod alone."""
+        self.asked, self.work, self.answer = asked, work, answer
+
+
 class Todo:
     """Both queues, and what waits for a signature that ingest's journal has not shown us yet."""
 
@@ -75,9 +89,38 @@ class Todo:
         self.asks: deque[Ask] = deque()
         self.unknown: dict[int, list[Work | Ask]] = {}
         self.arrivals = 0
+        self.asking: Asking | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.works or self.asks)
+        return bool(self.asks) or self.can_place()
+
+    def can_place(self) -> bool:
+        """Whether there is a pod to decide about; while extenders think there is none."""
+        if self.asking is not None:
+            return self.asking.answer is not None
+        return bool(self.works)
+
+    def ask(self, asked: ExtendersAsked) -> None:
+        """Extenders are asked about the head's next pod, or about the same pod once more."""
+        if self.asking is not None:
+            work = self.asking.work
+        else:
+            head = self.take(asked.attempt, pack([asked.pod]))
+            pods = unpack(pack([asked.pod]))
+            work = Work(head.attempt, head.sig, pods, head.urgent, head.priority, head.order)
+        self.asking = Asking(asked, work)
+
+    def ask_anew(self, ids: I64) -> None:
+        """These pods are others than before: what extenders say of one of them is void."""
+        asking = self.asking
+        if asking is not None and asking.asked.pod in ids.tolist():
+            self.asking = None
+            self.add(asking.work)
+
+    def answered(self, answer: ExtendersAnswered) -> None:
+        """What extenders said; a pod that is not wanted any more was not waited for."""
+        if self.asking is not None and self.asking.asked.ask == answer.ask:
+            self.asking.answer = answer
 
     def add(self, work: Work) -> None:
         """Queue a dispatch of a known signature."""
@@ -99,6 +142,8 @@ class Todo:
 
     def take(self, attempt: int, ids: bytes) -> Work:
         """The head was answered for its first pods `ids`; it leaves when nothing is left."""
+        if self.asking is not None:
+            return self._take_asked(attempt, ids)
         work = self.head()
         count = len(ids) >> 3
         stop = work.start + count
@@ -114,10 +159,19 @@ class Todo:
             self.works.popleft()
         return work
 
+    def _take_asked(self, attempt: int, ids: bytes) -> Work:
+        assert self.asking is not None
+        work, self.asking = self.asking.work, None
+        same = work.attempt == attempt and work.ids.tobytes() == ids
+        assert same, f"attempt {attempt} answered while extenders judge one of {work.attempt}"
+        return work
+
     def drop(self, ids: I64) -> None:
         """These pods are no longer wanted here, wherever they wait."""
         gone = np.sort(ids)
         self.works = deque(work for work in self.works if _without(work, gone))
+        if self.asking is not None and not _without(self.asking.work, gone):
+            self.asking = None
         for sig, waiting in sorted(self.unknown.items()):
             left = [one for one in waiting if isinstance(one, Ask) or _without(one, gone)]
             if left:
@@ -140,6 +194,8 @@ class Todo:
 
     def queued(self) -> Iterator[I64]:
         """Pods of every dispatch that waits here, dispatch by dispatch."""
+        if self.asking is not None:
+            yield self.asking.work.left()
         for work in self.works:
             yield work.left()
         for _sig, waiting in sorted(self.unknown.items()):
@@ -182,6 +238,18 @@ def dump_work(work: Work) -> list[object]:
 def dump_ask(ask: Ask) -> list[object]:
     """Plain values of one ask."""
     return ["ask", ask.event, ask.void]
+
+
+def dump_asking(asking: Asking) -> list[object]:
+    """Plain values of what extenders are asked."""
+    return [asking.asked, dump_work(asking.work), asking.answer]
+
+
+def load_asking(body: list[Any]) -> Asking:
+    """Inverse of dump_asking."""
+    asked, work, answer = body
+    said = None if answer is None else msgspec.convert(answer, ExtendersAnswered)
+    return Asking(msgspec.convert(asked, ExtendersAsked), _load_work(work), said)
 
 
 def load_todo(body: list[Any]) -> Todo:

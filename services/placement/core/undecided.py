@@ -22,6 +22,7 @@ NO_PLUGINS_FOR_GANGS = (
     "node(s) of plugins at preBind, bind or postBind (they do not act for a gang's pods yet)"
 )
 NOT_FOR_GANGS = "node(s) that no volume is chosen for (claims of a gang's pods must be bound)"
+NOT_ASKED_FOR_GANGS = "node(s) that no extender is asked about (a gang's pods are placed together)"
 
 
 def obstacle(state: PlacementState, sig: int, in_gang: bool = False) -> str:
@@ -31,6 +32,8 @@ def obstacle(state: PlacementState, sig: int, in_gang: bool = False) -> str:
         return NEEDS_ONE_SHARD
     if in_gang and state.sigs[sig].plugins.profile.acts_at_bind:
         return NO_PLUGINS_FOR_GANGS
+    if in_gang and any(one.concerns(spec) for one in state.config.extenders):
+        return NOT_ASKED_FOR_GANGS
     if not spec.volumes:
         return ""
     filters = state.sigs[sig].plugins.between

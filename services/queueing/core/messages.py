@@ -7,6 +7,7 @@ from services.queueing.core.state import Gang, Refusal, Sig
 
 WORKLOAD_KEY = 3  # namespace/workload/group, and perhaps a replica; later namespace/group
 NO_NODES = "no nodes available to schedule pods"
+NOBODY_SAYS = "0/%d nodes are available:"  # extenders left no node, and gave no reason
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -21,7 +22,8 @@ def fit_error(reasons: Mapping[str, int] | Iterable[tuple[str, int]], nodes: int
     if nodes == 0:
         return NO_NODES
     pairs = reasons.items() if isinstance(reasons, Mapping) else reasons
-    return f"0/{nodes} nodes are available: {listed(pairs)}."
+    said = listed(pairs)
+    return f"0/{nodes} nodes are available: {said}." if said else NOBODY_SAYS % nodes
 
 
 def listed(reasons: Iterable[tuple[str, int]]) -> str:

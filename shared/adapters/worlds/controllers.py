@@ -22,6 +22,7 @@ from shared.adapters.worlds.pod_templates import (
 )
 from shared.adapters.worlds.pod_volumes import has_own_claims, volumes_of_pod
 from shared.framework.custom import metadata_read, shown
+from shared.model.extenders import named
 
 ARRIVES_AFTER = "muster.io/arrives-after"
 RUNS_FOR = "muster.io/runs-for"
@@ -126,6 +127,7 @@ def _pod(
     if has_own_claims(spec.volumes):
         owner = uid or f"{namespace}.{name}"
         spec = structs.replace(spec, volumes=volumes_of_pod(spec.volumes, name, owner))
+    spec = named(spec, namespace, name)
     return Pod(
         name=name,
         uid=uid,

@@ -37,7 +37,7 @@ def extenders_of(fields: Fields) -> tuple[tuple[Extender, ...], tuple[str, ...]]
         one.only(FIELDS)
         names = dict(_managed(one, managed))
         ignored += [name for name, is_ignored in names.items() if is_ignored]
-        found.append(_extender(one, frozenset(names)))
+        found.append(_extender(one, tuple(sorted(names))))
     return tuple(sorted(found, key=lambda one: one.ignorable)), tuple(ignored)
 
 
@@ -56,7 +56,7 @@ def _managed(fields: Fields, managed: set[str]) -> Iterator[tuple[str, bool]]:
         yield name, one.flag("ignoredByScheduler")
 
 
-def _extender(fields: Fields, managed: frozenset[str]) -> Extender:
+def _extender(fields: Fields, managed: tuple[str, ...]) -> Extender:
     for key in ("preemptVerb", "bindVerb"):
         if fields.text(key):
             raise fields.error(key, "is not supported: extenders filter and score alone")

@@ -18,6 +18,7 @@ from muster.profiles import (
 from services.placement.core import parse_config
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.settings import Choice, load_world
+from shared.model.extenders import CALLED
 from shared.model.objects import HostPort, Node, PodSpec, Requirement, SelectorTerm, Taint
 from shared.model.profile import SYSTEM_SPREAD, Configuration, Profile
 
@@ -122,12 +123,24 @@ def test_who_waits_under_other_filters_is_judged_by_them():
     assert problems(Profile(name="p", filters=tolerant, added_required=SSD)) == []
 
 
-def test_a_mesh_that_would_ask_no_extender_does_not_start(tmp_path):
+@pytest.fixture
+def no_extenders():
+    yield
+    CALLED.clear()
+
+
+def test_extenders_are_an_option_of_the_one_shard(tmp_path, no_extenders):
     path = tmp_path / "config.json"
     written = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     extender = {"urlPrefix": "http://h/x", "filterVerb": "filter"}
     path.write_text(json.dumps(written | {"extenders": [extender]}))
-    with pytest.raises(UsageFault, match="extenders: http://h/x would not be called"):
-        read_profiles(path)
+    config = read_profiles(path)
+    assert config is not None
+    options = with_profiles({}, config)
+    assert parse_config(options["placement"]).extenders == config.extenders
+    assert list(config.extenders) == CALLED
+    with pytest.raises(UsageFault, match="extenders need one placement partition"):
+        read_profiles(path, (), 2)
     path.write_text(json.dumps(written | {"extenders": []}))
-    assert read_profiles(path) is not None
+    assert "extenders" not in with_profiles({}, read_profiles(path))["placement"]
+    assert CALLED == [], "what another file said does not count any more"

@@ -27,7 +27,7 @@ def pod(kind: str = "containers", **resources: dict[str, str]) -> dict[str, obje
     ],
 )
 def test_whose_concern_a_pod_is(one, is_its):
-    managing = Extender(url="http://h", managed_resources=frozenset([GADGET]))
+    managing = Extender(url="http://h", managed_resources=(GADGET,))
     assert managing.is_interested(one) == is_its
     assert Extender(url="http://h").is_interested(one)
 

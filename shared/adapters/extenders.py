@@ -1,0 +1,117 @@
+"""What HTTP extenders say about the nodes of a pod: called one after the other, as kube-scheduler
+calls them.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from shared.adapters.extender_client import call
+from shared.model.extenders import Extender, ExtenderError, filtered, prioritized
+from shared.ports.extenders import Judgement
+
+Objects = Mapping[str, Any]
+SCORE_MAX = 1 << 60  # of all extenders together: a sum with it fits 64 bits
+
+
+class Left(NamedTuple):
+    """Names of nodes that are left, and of the others what was said, with whether their pods could
+    make room; nothing was said of those that are in neither.
+    """
+
+    nodes: tuple[str, ...]
+    failed: dict[str, tuple[str, bool]]
+
+
+async def filter_nodes(extenders: Sequence[Extender], pod: Objects, nodes: Objects) -> Left:
+    """Each is asked about what those before have left. Raises ExtenderError, unless who failed may
+    be ignored.
+    """
+    left, failed = tuple(nodes), dict[str, tuple[str, bool]]()
+    for one in extenders:
+        if not left:
+            break
+        if not one.filter_verb or not one.is_interested(pod):
+            continue
+        asked = {name: nodes[name] for name in left}
+        try:
+            reply = await call(one, one.filter_verb, one.arguments(pod, asked))
+            found = filtered(one, left, reply)
+        except ExtenderError:
+            if one.ignorable:
+                continue
+            raise
+        failed |= {name: (text, False) for name, text in found.unresolvable.items()}
+        failed |= {name: (text, True) for name, text in found.failed.items()}
+        left = found.nodes
+    return Left(left, failed)
+
+
+async def score_nodes(
+    extenders: Sequence[Extender], pod: Objects, nodes: Objects
+) -> dict[str, dict[str, int]]:
+    """By extender what it adds to the totals of nodes; one that fails adds nothing."""
+    found: dict[str, dict[str, int]] = {}
+    for one in extenders:
+        if not one.is_interested(pod):
+            continue
+        if not one.prioritize_verb:
+            found[one.url] = dict.fromkeys(nodes, 0)
+            continue
+        try:
+            reply = await call(one, one.prioritize_verb, one.arguments(pod, nodes))
+            found[one.url] = prioritized(one, reply)
+        except ExtenderError:
+            continue
+    return found
+
+
+class ObjectSource(Protocol):
+    """Where pods and nodes are had as Kubernetes objects."""
+
+    async def pod_object(self, namespace: str, name: str) -> Objects:
+        """The pod as it is now. Raises LookupError, ConnectionError, TimeoutError."""
+        ...
+
+    async def node_objects(self) -> Mapping[str, Objects]:
+        """All nodes as they are now, by name. Raises ConnectionError, TimeoutError."""
+        ...
+
+
+class HttpExtenders:
+    """Implements the port `Judges`."""
+
+    def __init__(self, source: ObjectSource) -> None:
+        """`source` has the objects that extenders get."""
+        self._source = source
+
+    async def judge(
+        self, extenders: Sequence[Extender], namespace: str, name: str, nodes: Sequence[str]
+    ) -> Judgement:
+        """Whatever goes wrong is part of the answer."""
+        try:
+            pod = await self._source.pod_object(namespace, name)
+            asked: dict[str, Objects] = {one: {} for one in nodes}
+            if not all(one.knows_nodes for one in extenders):
+                there = await self._source.node_objects()
+                asked = {node: there[node] for node in nodes if node in there}
+            left = await filter_nodes(extenders, pod, asked)
+            scored: dict[str, dict[str, int]] = {}
+            if len(left.nodes) > 1:
+                scored = await score_nodes(extenders, pod, {one: asked[one] for one in left.nodes})
+        except (ExtenderError, LookupError, OSError) as error:
+            return Judgement(error=str(error) or repr(error))
+        return _judgement(left, scored, asked)
+
+
+def _judgement(left: Left, scored: dict[str, dict[str, int]], asked: Objects) -> Judgement:
+    failed = [
+        said for name, said in left.failed.items() if name in asked and name not in left.nodes
+    ]
+    totals = [sum(one.get(name, 0) for one in scored.values()) for name in left.nodes]
+    return Judgement(
+        nodes=left.nodes,
+        scores=tuple(max(-SCORE_MAX, min(SCORE_MAX, total)) for total in totals),
+        failed=tuple(sorted(Counter(text for text, _resolvable in failed).items())),
+        resolvable=sum(resolvable for _text, resolvable in failed),
+    )

@@ -1,0 +1,121 @@
+"""HTTP extenders in a whole mesh: every pod goes where `muster score` would have it, with what the
+extenders say; broken and slow ones; and a replay asks nobody.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from muster.run_directory import HISTORY
+from muster.scoring import score_case
+from shared.adapters.sim_cluster_history import read_history
+from tests.e2e.console import Ran, complaint, muster
+from tests.parity.extender_server import BREAKS, NOBODY, PLAIN, SLEEPS, ExtenderServer
+
+pytestmark = pytest.mark.slow
+
+NODES = [
+    {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": f"n{number}"},
+        "status": {"allocatable": {"cpu": f"{number}", "memory": "8Gi", "pods": "110"}},
+    }
+    for number in range(2, 8)
+]
+
+
+@pytest.fixture
+def extender():
+    server = ExtenderServer()
+    yield server
+    server.close()
+
+
+def pod(name: str, node: str = "", **more: Any) -> dict[str, Any]:
+    requests = {"cpu": "900m", "memory": "1Gi", **more}
+    spec: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
+    if node:
+        spec["nodeName"] = node
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def config_of(url: str, manner: str, **more: Any) -> dict[str, Any]:
+    one = {"urlPrefix": f"{url}/7-{manner}", "filterVerb": "filter", "httpTimeout": "60s", **more}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [one],
+    }
+
+
+def play(folder: Path, config: dict[str, Any], *pods: dict[str, Any]) -> Ran:
+    (folder / "world.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [*NODES, *pods]})
+    )
+    (folder / "config.json").write_text(json.dumps(config))
+    words = ("run", folder / "world.json", "--config", folder / "config.json", "-o", "json")
+    return muster(*words, "--run-dir", folder / "run")
+
+
+def binds(folder: Path) -> list[tuple[str, str]]:
+    """(pod, node) in their order."""
+    happened = read_history(folder / "run" / HISTORY)
+    return [(one.uid.removeprefix("default."), one.node) for one in happened if one.kind == "bind"]
+
+
+@pytest.mark.parametrize("knows_nodes", [True, False])
+def test_pods_go_where_scoring_has_them_and_a_replay_asks_nobody(tmp_path, extender, knows_nodes):
+    scores = {"prioritizeVerb": "prioritize", "weight": 2, "nodeCacheCapable": knows_nodes}
+    config = config_of(extender.url, PLAIN, **scores)
+    ran = play(tmp_path, config, *(pod(f"p{number}") for number in range(6)))
+    assert ran.code == 0, ran
+    found = binds(tmp_path)
+    assert len(found) == 6
+    assert len(extender.asked) == 12, "twice for every pod"
+    there: list[dict[str, Any]] = []
+    for name, node in found:
+        said = score_case({"objects": [*NODES, *there], "pods": [pod(name)], "config": config})
+        assert node in said["pods"][0]["best"], name
+        there.append(pod(name, node))
+    extender.asked.clear()
+    assert muster("replay", tmp_path / "run").code == 0
+    assert extender.asked == []
+
+
+def test_what_an_extender_refuses_waits_with_its_words(tmp_path, extender):
+    ran = play(tmp_path, config_of(extender.url, NOBODY, nodeCacheCapable=True), pod("p"))
+    assert ran.code == 0, ran
+    assert (ran.json()["bound"], len(extender.asked)) == (0, 1)
+
+
+def test_pods_wait_for_one_that_is_broken(tmp_path, extender):
+    ran = play(tmp_path, config_of(extender.url, BREAKS, nodeCacheCapable=True), pod("p"))
+    assert ran.code == 0, ran
+    assert ran.json()["bound"] == 0
+    assert "code 500" in ran.out
+
+
+@pytest.mark.parametrize("manner", [BREAKS, SLEEPS])
+def test_one_that_may_be_ignored_keeps_nobody(tmp_path, extender, manner):
+    more = {"ignorable": True, "httpTimeout": "100ms", "nodeCacheCapable": True}
+    ran = play(tmp_path, config_of(extender.url, manner, **more), pod("p"))
+    assert ran.code == 0, ran
+    assert ran.json()["bound"] == 1
+
+
+def test_pods_that_it_does_not_manage_are_placed_without_it(tmp_path, extender):
+    managed = [{"name": "example.com/gadget", "ignoredByScheduler": True}]
+    config = config_of(extender.url, PLAIN, managedResources=managed, nodeCacheCapable=True)
+    ran = play(tmp_path, config, pod("p"), pod("q", **{"example.com/gadget": "1"}))
+    assert ran.code == 0, ran
+    assert (ran.json()["bound"], len(extender.asked)) == (2, 1)
+
+
+def test_several_shards_have_no_extenders(tmp_path, extender):
+    (tmp_path / "config.json").write_text(json.dumps(config_of(extender.url, PLAIN)))
+    words = ("run", "flood", "--placements", "2", "--config", tmp_path / "config.json")
+    assert "extenders need one placement partition" in complaint(muster(*words), 2)

@@ -1,0 +1,161 @@
+"""Extenders in a shard: one question at a time, and its answer is held against the nodes as they
+are when it comes.
+"""
+
+from typing import TypeVar
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from services.placement.core.again import AGAIN_MS, FAILED_AGAIN_MS
+from services.placement.core.undecided import NOT_ASKED_FOR_GANGS
+from shared.events.base import Event
+from shared.events.ingest import PodsRelabelled
+from shared.events.observed import ExtendersAnswered
+from shared.events.permit import HoldAsked
+from shared.events.placement import ExtendersAsked, GangRefused, Improved, Refused, Reserved
+from shared.events.preemption import NominateAsked
+from shared.events.queueing import Members
+from shared.model.columns import pack, unpack
+from shared.model.extenders import POD, Extender
+from tests.unit.placement.shard import Shard, node, placed, spec
+
+E = TypeVar("E", bound=Event)
+GADGET = "example.com/gadget"
+ANY = Extender(url="http://h/x", filter_verb="filter", prioritize_verb="p", weight=1)
+GADGETS = Extender(url="http://h/x", filter_verb="filter", managed_resources=(GADGET,))
+WEB = spec(shown=((POD, "default/web"),))
+
+
+def shard(extender: Extender = ANY) -> Shard:
+    made = Shard(extenders=[to_builtins(extender)])
+    return made.nodes(1, 2, 3, node("a"), node("b"), node("c"))
+
+
+def only(kind: type[E], events: list[Event]) -> E:
+    (found,) = [one for one in events if isinstance(one, kind)]
+    return found
+
+
+def asked(events: list[Event]) -> ExtendersAsked:
+    return only(ExtendersAsked, events)
+
+
+def test_a_pod_is_asked_about_and_goes_where_extenders_want_it():
+    given = shard().sig(1, WEB).dispatch(1, 11)
+    question = asked(given.run())
+    assert (question.pod, sorted(unpack(question.nodes).tolist())) == (11, [1, 2, 3])
+    assert given.core.effects(given.state) == {1: question}
+    given.reload()
+    given.give(ExtendersAnswered(1, pack([1, 3]), pack([900_000, 5])))
+    assert given.core.effects(given.state) == {}
+    reserved = only(Reserved, given.reload().run())
+    assert placed([reserved]) == [(11, 1)]
+    assert (reserved.extended, reserved.feasible) == (900_000, 2)
+
+
+def test_nobody_else_is_placed_meanwhile_and_pods_go_one_by_one():
+    given = shard().sig(1, WEB).sig(2, spec(shown=((POD, "default/db"),)))
+    question = asked(given.dispatch(1, 11).dispatch(2, 12, urgent=True).run())
+    assert question.pod == 12, "urgent ones go first"
+    assert given.run() == []
+    given.give(ExtendersAnswered(1, pack([2])))
+    events = given.run()
+    assert placed(events) == [(12, 2)]
+    assert asked(events).pod == 11
+
+
+def test_pods_that_no_extender_looks_at_are_placed_without_asking():
+    given = shard(GADGETS).sig(1, spec()).dispatch(1, 11, 12)
+    assert len(placed(given.run())) == 2
+
+
+def test_a_node_that_is_full_by_then_is_left_out():
+    given = shard().sig(1, WEB).sig(2, spec(cpu=4_000)).dispatch(1, 11)
+    given.run()
+    given.assigned((50, 2, 1)).give(ExtendersAnswered(1, pack([1, 2]), pack([500, 0])))
+    assert placed(given.run()) == [(11, 2)]
+
+
+def test_extenders_are_asked_anew_when_nothing_that_they_left_takes_the_pod():
+    given = shard().sig(1, WEB).sig(2, spec(cpu=4_000)).dispatch(1, 11)
+    given.run()
+    given.assigned((50, 2, 1)).nodes_gone(2).give(ExtendersAnswered(1, pack([1, 2])))
+    question = asked(given.run())
+    assert (question.ask, unpack(question.nodes).tolist()) == (2, [3])
+    given.give(ExtendersAnswered(1, pack([3])))
+    assert given.run() == [], "an answer to what was asked before"
+    given.give(ExtendersAnswered(2, pack([3])))
+    assert placed(given.reload().run()) == [(11, 3)]
+
+
+def test_what_extenders_refuse_is_refused_in_their_words_and_tried_anew_later():
+    given = shard().sig(1, WEB).dispatch(1, 11)
+    given.run()
+    given.give(ExtendersAnswered(1, failed=(("not here", 1), ("not today", 2)), resolvable=2))
+    refused = only(Refused, given.run())
+    assert refused.reasons == (("not here", 1), ("not today", 2))
+    assert (refused.nodes, refused.resolvable, refused.preemptible) == (3, 2, False)
+    given.reload()
+    due_ms = given.core.due_ms(given.state)
+    assert due_ms is not None
+    assert due_ms <= given.state.now_ms + AGAIN_MS
+    given.state.now_ms += AGAIN_MS - 1
+    assert given.run() == []
+    given.state.now_ms += 1
+    improved = only(Improved, given.run())
+    assert unpack(improved.sigs).tolist() == [1]
+    assert given.run() == []
+
+
+def test_an_extender_that_fails_is_an_error_of_its_own():
+    given = shard().sig(1, WEB).dispatch(1, 11)
+    given.run()
+    given.give(ExtendersAnswered(1, error="it does not work"))
+    refused = only(Refused, given.run())
+    assert (refused.reasons, refused.resolvable) == ((("it does not work", 0),), 0)
+    given.state.now_ms += FAILED_AGAIN_MS
+    improved = only(Improved, given.run())
+    assert unpack(improved.sigs).tolist() == [1]
+
+
+def test_a_pod_that_went_is_not_waited_for():
+    given = shard().sig(1, WEB).sig(2, spec(shown=((POD, "default/db"),)))
+    given.dispatch(1, 11).dispatch(2, 12).run()
+    assert asked(given.gone(11).run()).pod == 12
+    given.give(ExtendersAnswered(1, pack([1])))
+    assert given.run() == []
+
+
+def test_a_pod_with_another_name_is_asked_about_anew():
+    given = shard().sig(1, WEB).sig(2, replace(WEB, namespace="default")).dispatch(1, 11)
+    given.run()
+    given.give(PodsRelabelled(pack([11]), pack([2])))
+    question = asked(given.run())
+    assert (question.ask, question.sig) == (2, 2)
+    given.give(ExtendersAnswered(2, pack([1])))
+    assert placed(given.reload().run()) == [(11, 1)]
+
+
+def test_a_nominated_node_is_asked_about_alone_and_then_the_others():
+    given = shard().sig(1, replace(WEB, priority=9)).sig(2, spec(cpu=4_000)).assigned((50, 2, 2))
+    given.give(NominateAsked(7, 11, 1, 0, 2, pack([50]))).run()
+    given.gone(50).run()
+    question = asked(given.dispatch(1, 11).run())
+    assert (unpack(question.nodes).tolist(), question.alone) == ([2], True)
+    given.give(ExtendersAnswered(1, failed=(("no", 1),)))
+    question = asked(given.run())
+    assert (sorted(unpack(question.nodes).tolist()), question.alone) == ([1, 2, 3], False)
+
+
+def test_gangs_with_such_pods_are_refused():
+    given = shard().sig(1, WEB)
+    given.give(HoldAsked(5, 1, 0, (Members(1, pack([11, 12])),)))
+    refused = only(GangRefused, given.run())
+    assert refused.reasons == ((NOT_ASKED_FOR_GANGS, 3),)
+
+
+def test_a_pod_that_fits_nowhere_is_not_asked_about():
+    given = shard().sig(1, spec(cpu=9_000, shown=((POD, "default/web"),))).dispatch(1, 11)
+    refused = only(Refused, given.run())
+    assert refused.reasons == (("Insufficient cpu", 3),)
