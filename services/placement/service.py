@@ -77,5 +77,6 @@ class PlacementShell:
                 failed=said.failed,
                 resolvable=said.resolvable,
                 error=said.error,
+                pod=asked.pod,
             )
         )

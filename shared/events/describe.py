@@ -218,8 +218,20 @@ WORLD: dict[type[Event], Line] = {
         else "API: answers for volumes"
     ),
     observed.EvictAnswers: lambda e, v: f"API: {_eviction(e, v)}",
+    observed.ExtendersAnswered: lambda e, v: (
+        f"extenders leave {_nodes(e, v)} to {v.names.pod(e.pod)}"
+        f"{': ' + (e.error or reasons(e.failed)) if e.error or e.failed else ''} (ask {e.ask})"
+    ),
     Configured: lambda e, v: "configuration in force from here on",
 }
+
+
+def _nodes(event: Any, view: View) -> str:
+    """Nodes by name, the many as a number."""
+    nodes = column_of(event, "nodes")
+    if len(nodes) > NAMED_MAX:
+        return f"{len(nodes)} nodes"
+    return ", ".join(map(view.names.node, nodes)) or "no node"
 
 
 def _eviction(e: observed.EvictAnswers, v: View) -> str:
@@ -252,6 +264,9 @@ QUEUE: dict[type[Event], Line] = {
 
 SHARD: dict[type[Event], Line] = {
     placement.Reserved: _reserved,
+    placement.ExtendersAsked: lambda e, v: (
+        f"extenders asked about {_nodes(e, v)} for {v.names.pod(e.pod)} (ask {e.ask})"
+    ),
     placement.VolumesBound: _placed("all claims are bound of"),
     placement.VolumesFailed: lambda e, v: (
         f"{v.names.pod(e.pod)} not for {v.names.node(e.node)}: {e.reason}"

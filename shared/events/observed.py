@@ -189,6 +189,7 @@ class ExtendersAnswered(Event, frozen=True, gc=False):
     failed: tuple[tuple[str, int], ...] = ()
     resolvable: int = 0
     error: str = ""
+    pod: int = 0
 
 
 Observation = (

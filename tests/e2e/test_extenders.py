@@ -81,6 +81,9 @@ def test_pods_go_where_scoring_has_them_and_a_replay_asks_nobody(tmp_path, exten
         said = score_case({"objects": [*NODES, *there], "pods": [pod(name)], "config": config})
         assert node in said["pods"][0]["best"], name
         there.append(pod(name, node))
+    story = muster("story", "pod/p0", tmp_path / "run").out
+    assert "extenders asked about 6 nodes for default/p0" in story
+    assert "extenders leave" in story
     extender.asked.clear()
     assert muster("replay", tmp_path / "run").code == 0
     assert extender.asked == []
