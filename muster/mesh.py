@@ -138,11 +138,16 @@ class Mesh:
 
     async def serve(self, journals: Sequence[str]) -> None:
         """Keep these journals owned until cancelled; the first halt ends them all."""
-        gc.set_threshold(*GC_THRESHOLDS)
         self.members = {journal: self.member(journal) for journal in journals}
-        async with asyncio.TaskGroup() as group:
-            for journal, member in self.members.items():
-                group.create_task(member.serve(), name=journal)
+        before = gc.get_threshold()
+        gc.set_threshold(*GC_THRESHOLDS)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for journal, member in self.members.items():
+                    group.create_task(member.serve(), name=journal)
+        finally:
+            # Whoever goes on in this process may leave more behind than a mesh does.
+            gc.set_threshold(*before)
 
     def owners(self) -> list[Owner[Any]]:
         """The owners in force in this process."""

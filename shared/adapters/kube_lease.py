@@ -133,7 +133,7 @@ class Elector:
         )
         body = msgspec.json.encode(msgspec.structs.replace(lease, spec=spec))
         try:
-            async with asyncio.timeout(self.election.retry_s):
+            async with asyncio.timeout(self.election.renew_s):
                 await self._client.request("PUT", self._path, body)
         except (ConnectionError, TimeoutError) as error:
             log.info("the lease %s was not released: %s", self.election, error)

@@ -29,7 +29,7 @@ LEASE = f"{LEASES}/muster"
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-leaderElection: {leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 500ms}
+leaderElection: {leaseDuration: 10s, renewDeadline: 8s, retryPeriod: 500ms}
 profiles: [{schedulerName: muster}]
 """
 """The lease runs out in seconds, so that nobody has to wait."""
