@@ -13,6 +13,7 @@ from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
 from tests.live.world import (
+    LEASES,
     PODS,
     Running,
     create_nodes,
@@ -24,7 +25,6 @@ from tests.live.world import (
 )
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 LEASE = f"{LEASES}/muster"
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1

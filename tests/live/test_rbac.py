@@ -33,13 +33,12 @@ from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
 from tests.live.conftest import NewCluster
 from tests.live.others import create
-from tests.live.world import PATIENCE_S, PODS, ROOT, muster_run, node, pod, until
+from tests.live.world import LEASES, PATIENCE_S, PODS, ROOT, muster_run, node, pod, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 RBAC = ROOT / "deploy" / "rbac.yaml"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 ELECTION = Election("muster", retry_s=0.1)
 WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
 SEEN_S, UNSEEN_S, TRIES = PATIENCE_S, 1.5, 20

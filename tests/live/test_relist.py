@@ -24,7 +24,7 @@ from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, Running, create_nodes, here, pod, until
+from tests.live.world import LEASES, PODS, Running, create_nodes, here, pod, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 NODES, PER_NODE = 100, 100
@@ -175,8 +175,7 @@ def test_ingest_that_is_stopped_in_the_middle_of_a_list(world: World):
 def claim_is_taken_away(world: World) -> None:
     """What deleting a Lease would be: the owner's claim ends while it runs."""
     case = Case(world.servers, world.history)
-    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-    world.servers.api.request("DELETE", leases).ok()
+    world.servers.api.request("DELETE", LEASES).ok()
     # Of the same name: it need not wait until the other one is silent.
     with world.serve("second", "ingest"):
         until("it claims", lambda: len(world.owners()) == 3)

@@ -13,6 +13,7 @@ from typing import Any, Self
 from shared.testing.kube_api import KubeApi
 
 PODS = "/api/v1/namespaces/default/pods"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 SETTLE_S = 1.0
 STOP_S = 300.0
 PATIENCE_S = 300.0
