@@ -123,20 +123,33 @@ class Elector:
 
     async def release(self) -> None:
         """Let the next one lead at once, if the server answers."""
-        lease, self._ours = self._ours, None
+        was_over = self._is_over
         self._end()
-        if lease is None:
+        if was_over or self._renewed_s == -inf:
             return
+        try:
+            async with asyncio.timeout(self.election.renew_s):
+                while not await self._leave():
+                    pass
+        except (ConnectionError, TimeoutError) as error:
+            log.info("the lease %s was not released: %s", self.election, _words(error))
+
+    async def _leave(self) -> bool:
+        """Nobody's after it, or somebody else's; False = written meanwhile, as by a renewal of ours
+        whose answer nobody waited for.
+        """
+        lease, self._ours = self._ours or await self._read(), None
+        if lease is None or lease.spec.holderIdentity != self.identity:
+            return True
         now = _now()
         spec = msgspec.structs.replace(
             lease.spec, holderIdentity="", leaseDurationSeconds=1, renewTime=now, acquireTime=now
         )
         body = msgspec.json.encode(msgspec.structs.replace(lease, spec=spec))
-        try:
-            async with asyncio.timeout(self.election.renew_s):
-                await self._client.request("PUT", self._path, body)
-        except (ConnectionError, TimeoutError) as error:
-            log.info("the lease %s was not released: %s", self.election, error)
+        response = await self._client.request("PUT", self._path, body)
+        if response.ok or response.status in (NOT_FOUND, CONFLICT):
+            return response.ok
+        raise ApiError(response.status, response.message())
 
     def _is_late(self) -> bool:
         return self._clock() - self._renewed_s > self.election.renew_s

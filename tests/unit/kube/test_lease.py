@@ -139,6 +139,52 @@ async def test_released_the_next_one_has_it_at_once(elector, api: FakeApi):
     assert spec(api)["holderIdentity"] == "second"
 
 
+async def test_released_while_a_renewal_is_on_its_way(elector, api: FakeApi):
+    """The server has done it; that it has nobody waited for."""
+    first = await leads(elector("first"))
+    is_written = asyncio.Event()
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        done = await api.answer(request)
+        is_written.set()
+        await asyncio.sleep(30)
+        return done
+
+    api.faults.append(("PUT", slow))
+    keeping = asyncio.create_task(first.keep())
+    await asyncio.wait_for(is_written.wait(), 30)
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+    await first.release()
+    assert spec(api)["holderIdentity"] == ""
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+async def test_released_when_it_is_not_ours_it_stays_as_it_is(elector, api: FakeApi, is_gone: bool):
+    first = await leads(elector("first"))
+    if is_gone:
+        api.leases.clear()
+    else:
+        api.revision += 1
+        api.leases["muster"]["spec"]["holderIdentity"] = "second"
+        api.leases["muster"]["metadata"]["resourceVersion"] = str(api.revision)
+    await first.release()
+    holders = [found["spec"]["holderIdentity"] for found in api.leases.values()]
+    assert holders == ([] if is_gone else ["second"])
+
+
+async def test_a_server_that_refuses_the_release_is_told_of(elector, api: FakeApi, caplog):
+    first = await leads(elector("first"))
+
+    async def broken(_request: web.Request) -> web.Response:
+        return status(503, "etcd is gone")
+
+    api.faults.append(("PUT", broken))
+    with caplog.at_level("INFO", "muster.kube"):
+        await first.release()
+    assert "the lease kube-system/muster was not released: 503: etcd is gone" in caplog.text
+
+
 async def test_the_same_one_started_again_leads_at_once(elector, api: FakeApi):
     await leads(elector("first"))
     acquired = spec(api)["acquireTime"]
