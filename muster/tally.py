@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from shared.events.base import Event
-from shared.events.binding import Bound, PreBindFailed
+from shared.events.binding import Bound, PreBindFailed, VolumesTaken
 from shared.events.ingest import (
     GangSet,
     PodsGone,
@@ -84,6 +84,7 @@ class Tally:
             GangHeld: self._devices,
             Refused: self._refused,
             PreBindFailed: lambda event: self.messages.__setitem__(event.pod, event.reason),
+            VolumesTaken: lambda event: self.messages.__setitem__(event.pod, event.reason),
             VolumesFailed: lambda event: self.messages.__setitem__(event.pod, event.reason),
             GangCommitted: lambda event: self.gangs_committed.add(event.gang),
             GangTimedOut: lambda event: self.gangs_timed_out.add(event.gang),

@@ -23,7 +23,7 @@ from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.why import gated_message, why
 from services.queueing.transitions import Pod
 from shared.events.base import Event
-from shared.events.binding import BindFailed, Bound, PreBindFailed
+from shared.events.binding import BindFailed, Bound, PreBindFailed, VolumesTaken
 from shared.events.describe import View, describe
 from shared.events.ingest import PodsAssigned, PodsPending
 from shared.events.names import Names, Subject, holds
@@ -75,7 +75,7 @@ DECIDED: dict[Pod, dict[str, tuple[type[Event], ...]]] = {
     Pod.ASKING: {QUEUEING: (PreemptAsked,)},
     Pod.PREEMPTING: {PREEMPTION: (PreemptionOpened,)},
     Pod.NOMINATED: {"placement": (NominationReady,)},
-    Pod.BACKOFF: {QUEUEING: QUEUE, BINDING: (BindFailed, PreBindFailed)},
+    Pod.BACKOFF: {QUEUEING: QUEUE, BINDING: (BindFailed, PreBindFailed, VolumesTaken)},
     Pod.WAITING: {QUEUEING: (GangWaits, Parked)},
     Pod.TRYING: {QUEUEING: (GangDispatched,)},
     Pod.RESERVED: {"placement": (Reserved,), PERMIT: (GangCommitted,)},

@@ -7,8 +7,18 @@ its own memory of what was asked and answered.
 from dataclasses import dataclass, field
 
 from muster.checker.journals import Journal, Problem, Step
+from muster.checker.volumes import Writes
 from shared.events.base import Event
-from shared.events.binding import BindFailed, BindsAsked, Bound, FencesAsked, ReadsAsked
+from shared.events.binding import (
+    BindFailed,
+    BindsAsked,
+    Bound,
+    FencesAsked,
+    ReadsAsked,
+    VolumesAsked,
+    VolumesGranted,
+    VolumesOver,
+)
 from shared.events.ingest import NodesSet, PodsAssigned, PodsGone
 from shared.events.observed import BindAnswers
 from shared.events.permit import GangCommitted
@@ -61,6 +71,8 @@ class Binds:
     names: dict[int, str] = field(default_factory=dict)
     effects: dict[int, tuple[str, dict[int, int]]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    shards: set[str] = field(default_factory=set)
+    writes: Writes = field(default_factory=Writes)
 
     def blame(self, rule: str, position: int, text: str) -> None:
         """Note a violation."""
@@ -79,7 +91,10 @@ def replay(journal: Journal) -> Binds:
             # The owner before this one may still send what it had asked for.
             for decision in books.open.values():
                 decision.maybe = decision.maybe or decision.out
-        for _source, _position, event in step.inputs:
+        for source, _position, event in step.inputs:
+            if isinstance(event, Reserved):
+                books.shards.add(source)
+                books.writes.reserved(event)
             _consume(books, event, step)
         for event in step.received:
             if isinstance(event, BindAnswers):
@@ -109,6 +124,7 @@ def _consume(books: Binds, event: Event, step: Step) -> None:
                 before = books.open.get(pod)
                 if before is not None and before.node == node:
                     before.volumes = False
+                    books.writes.over([pod])
         case PodsAssigned():
             columns = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
             books.facts.update(columns)
@@ -154,6 +170,15 @@ def _decide(books: Binds, event: Event, step: Step) -> None:
             books.effects[event.effect] = ("read", dict.fromkeys(unpack(event.ids).tolist(), 0))
         case FencesAsked():
             books.effects[event.effect] = ("fence", dict.fromkeys(unpack(event.ids).tolist(), 0))
+        case VolumesGranted():
+            books.writes.promised[event.number] = event.pod
+        case VolumesOver():
+            for number in unpack(event.numbers).tolist():
+                books.writes.promised.pop(number, None)
+        case VolumesAsked():
+            for text in books.writes.asked(unpack(event.ids).tolist()):
+                if len(books.shards) > 1:
+                    books.blame("one-claim-per-volume", step.position, text)
         case Bound():
             _bound(books, event, step)
         case BindFailed():
@@ -183,6 +208,7 @@ def _asked(books: Binds, event: BindsAsked, step: Step) -> None:
 
 def _settle(books: Binds, pod: int, node: int, outcome: str, step: Step) -> Decision | None:
     decision = books.open.pop(pod, None)
+    books.writes.over([pod])
     if decision is None:
         last = books.settled.get(pod, [])
         books.blame(
@@ -246,3 +272,5 @@ def at_rest(books: Binds) -> None:
     """Every decision has come to its outcome."""
     for pod, decision in sorted(books.open.items()):
         books.blame("one-outcome", -1, f"pod {pod}: decision for {decision.node} never settled")
+    for pod in sorted(books.writes.promised.values()):
+        books.blame("conservation", -1, f"pod {pod} is promised volumes for ever")

@@ -70,6 +70,57 @@ class Volumes:
                 yield f"claim {'/'.join(name)} is that of pod {pod}"
 
 
+@dataclass
+class Writes:
+    """What binding's journal says of volumes that several shards chose: by pod, and who has them
+    written.
+    """
+
+    chosen: dict[int, tuple[int, tuple[Choice, ...]]] = field(default_factory=dict)
+    written: dict[int, bool] = field(default_factory=dict)
+    promised: dict[int, int] = field(default_factory=dict)  # pods by number
+
+    def reserved(self, event: Reserved) -> None:
+        """A shard chose a node and volumes."""
+        self.over(unpack(event.ids).tolist())
+        if event.volumes:
+            (pod,), (node,) = unpack(event.ids).tolist(), unpack(event.nodes).tolist()
+            self.chosen[pod] = node, event.volumes
+
+    def over(self, pods: Iterable[int]) -> None:
+        """These have their volumes, or will not get them."""
+        for pod in pods:
+            self.chosen.pop(pod, None)
+            self.written.pop(pod, None)
+
+    def asked(self, pods: Iterable[int]) -> Iterator[str]:
+        """Those are to be written; yields what was promised to somebody else."""
+        for pod in pods:
+            node, choices = self.chosen.get(pod, (0, ()))
+            for other in self.written:
+                if other != pod:
+                    yield from _both(pod, node, choices, other, *self.chosen[other])
+            if choices:
+                self.written[pod] = True
+
+
+def _both(
+    pod: int,
+    node: int,
+    mine: tuple[Choice, ...],
+    other: int,
+    there: int,
+    theirs: tuple[Choice, ...],
+) -> Iterator[str]:
+    for one in mine:
+        for two in theirs:
+            is_same = (one.namespace, one.claim) == (two.namespace, two.claim)
+            if one.volume and one.volume == two.volume and not is_same:
+                yield f"pod {pod} and pod {other} are both to have {one.volume}"
+            if is_same and (one != two or (not one.volume and node != there)):
+                yield f"pod {pod} and pod {other} are to have {one.claim} at different places"
+
+
 def at_end(history: ClusterHistory) -> Iterator[Problem]:
     """Of the cluster: whom we bound has its claims, and no volume is that of two."""
     claims, owners = {}, {}

@@ -9,6 +9,7 @@ from muster.simulation.bus import FAILURES
 from muster.simulation.network import Way
 from muster.simulation.scenario import MUTATIONS, NOT_APPLICABLE, PAIRS, REMADE, SERVICES
 from shared.events.base import Event
+from shared.events.binding import VolumesGranted, VolumesTaken
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.placement import (
     Nominated,
@@ -29,6 +30,8 @@ _EVENTS: tuple[tuple[type[Event], str], ...] = (
 _VOLUMES: tuple[tuple[type[Event], str], ...] = (
     (VolumesBound, "volumes-bound"),
     (VolumesFailed, "volumes-failed"),
+    (VolumesGranted, "volumes-granted"),
+    (VolumesTaken, "volumes-taken"),
 )
 """Only worlds with volumes have these."""
 _OUTCOMES = ("bound", "gone", "foreign", "abandoned")

@@ -25,9 +25,12 @@ VOLUMES = 8
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
-def make_volume_scenario(seed: int) -> Scenario:
-    """As any scenario with one shard."""
-    made = make_scenario(seed, make_volume_world(seed), 1)
+def make_volume_scenario(seed: int, placements: int = 1) -> Scenario:
+    """As any scenario with so many shards."""
+    world = make_volume_world(seed)
+    if placements > 1:
+        world = _for_several(world)
+    made = make_scenario(seed, world, placements)
     return dataclasses.replace(made, config={**CONFIG, "ingest": {"volumes": True}})
 
 
@@ -49,6 +52,17 @@ def make_volume_world(seed: int) -> World:
             arrivals.append(_with_claim(arrival, number, rng, objects))
     named = replace(world, name=f"volumes-{seed}", arrivals=tuple(arrivals))
     return replace(named, objects=tuple(objects))
+
+
+def _for_several(world: World) -> World:
+    """No claims for one pod alone: several shards take none."""
+    objects = [
+        replace(one, access_modes=("ReadWriteOnce",))
+        if isinstance(one, PersistentVolumeClaim)
+        else one
+        for one in world.objects
+    ]
+    return replace(world, objects=tuple(objects))
 
 
 def _volume(number: int, rng: random.Random) -> PersistentVolume:

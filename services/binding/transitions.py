@@ -52,6 +52,7 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     **{(phase, "volumes_bound"): Phase.QUEUED for phase in FOR_VOLUMES},
     **{(phase, "volumes_bound_with_plugins"): Phase.PRE_BIND for phase in FOR_VOLUMES},
     **{(phase, "volumes_failed"): Phase.ABANDONED for phase in (Phase.WAITING, *FOR_VOLUMES)},
+    **{(phase, "volumes_taken"): Phase.REFUSED for phase in (Phase.WAITING, Phase.VOLUMES)},
     (Phase.WAITING, "known_with_plugins"): Phase.PRE_BIND,
     (Phase.PRE_BIND, "pre_bind_asked"): Phase.PRE_BINDING,
     (Phase.PRE_BINDING, "pre_bound"): Phase.QUEUED,

@@ -1,6 +1,7 @@
 """Events of binding's journal: requests to the API and what definitely came of them."""
 
 from shared.events.base import Event
+from shared.model.volumes import Choice
 
 
 class BindsAsked(Event, frozen=True, gc=False):
@@ -31,6 +32,43 @@ class VolumesAsked(Event, frozen=True, gc=False):
 
     effect: int
     ids: bytes
+
+
+class VolumesGranted(Event, frozen=True, gc=False):
+    """What a shard chose for a pod's claims with `node` (its name) is nobody else's until it is
+    over; told where there are several shards, which all choose. `number` is of this promise alone.
+    """
+
+    number: int
+    shard: int
+    pod: int
+    node: str
+    volumes: tuple[Choice, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
+class VolumesTaken(Event, frozen=True, gc=False):
+    """What was chosen for the claims of a reserved pod is promised otherwise: it is given up, and
+    tried again once its backoff is over.
+    """
+
+    pod: int
+    node: int
+    reason: str
+
+
+class VolumesOver(Event, frozen=True, gc=False):
+    """These promises (`numbers`) count no longer: from positions `worlds` of the world journal on
+    facts say what became of them (0 = nothing).
+    """
+
+    numbers: bytes
+    worlds: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
 
 
 class PreBindsAsked(Event, frozen=True, gc=False):
@@ -79,8 +117,8 @@ class BindFailed(Event, frozen=True, gc=False):
     """Definitely not on the node we chose, and no bind of ours can land any more.
 
     `reason`: gone, foreign (it has a node of another name, or had one before ours was sent),
-    abandoned (fenced; may be tried elsewhere), or refused (by a plugin of a user, before any was
-    sent; tried again once its backoff is over).
+    abandoned (fenced; may be tried elsewhere), or refused (by a plugin of a user, or because its
+    volumes are promised otherwise, before any was sent; tried again once its backoff is over).
     `nodes` are the nodes that failed, parallel to `ids`: a shard that has placed the pod anew
     before this arrives must not give the new reservation back.
     """
@@ -119,6 +157,9 @@ BindingEvent = (
     | ReadsAsked
     | FencesAsked
     | VolumesAsked
+    | VolumesGranted
+    | VolumesTaken
+    | VolumesOver
     | PreBindsAsked
     | PreBindFailed
     | PostBindsAsked

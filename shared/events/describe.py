@@ -349,6 +349,16 @@ BINDS: dict[type[Event], Line] = {
     binding.VolumesAsked: lambda e, v: (
         f"bind the volumes of {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
     ),
+    binding.VolumesGranted: lambda e, v: (
+        f"{v.names.pod(e.pod)} on {e.node} of shard {e.shard} may have "
+        f"{', '.join(one.volume or f'a new volume for {one.claim}' for one in e.volumes)}"
+    ),
+    binding.VolumesTaken: lambda e, v: (
+        f"{v.names.pod(e.pod)} not to {v.names.node(e.node)}: {e.reason}"
+    ),
+    binding.VolumesOver: lambda e, v: (
+        f"promises of volumes are over: {', '.join(map(str, column_of(e, 'numbers')))}"
+    ),
     binding.PreBindsAsked: lambda e, v: (
         f"run preBind plugins for {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
     ),

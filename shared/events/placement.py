@@ -53,10 +53,13 @@ class ExtendersAsked(Event, frozen=True, gc=False):
 
 
 class VolumesBound(Event, frozen=True, gc=False):
-    """All claims of these reserved pods are bound: now they can be."""
+    """All claims of these reserved pods are bound: now they can be. `world`, with several shards:
+    the position of the world journal from which on facts say so.
+    """
 
     ids: bytes
     nodes: bytes
+    world: int = 0
 
     def to(self) -> tuple[str, ...]:
         return ("binding",)

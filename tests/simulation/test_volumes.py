@@ -20,6 +20,15 @@ def test_volumes_are_bound_before_their_pods_through_faults(seed: int) -> None:
     assert result.seen["volumes-bound"] or result.seen["reset"], "nobody waited for a volume"
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_several_shards_choose_no_volume_twice(seed: int) -> None:
+    result = simulate(make_volume_scenario(seed, 3), redecide=seed % 4 == 0)
+    assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+    assert result.seen["volumes-granted"] or result.seen["reset"], "nobody chose a volume"
+    assert result.seen["volumes-taken"] or seed not in TOO_LATE, "nobody came too late"
+
+
+TOO_LATE = (1, 2)
 PLACEMENT, BINDING = "services.placement.core.", "services.binding.core."
 BUGS = (
     Bug(
@@ -55,6 +64,40 @@ BUGS = (
         first=(0,),
     ),
 )
+
+WITH_SEVERAL = (
+    Bug(
+        "granted-twice",
+        BINDING + "promises",
+        ("    if why:\n", "    if False:\n"),
+        first=(1,),
+    ),
+    Bug(
+        "one-node-or-two",
+        BINDING + "promises",
+        (" or (not choice.volume and promise.node != node)", ""),
+        first=(2,),
+    ),
+    Bug(
+        "promised-for-ever",
+        BINDING + "promises",
+        ("    promise = state.promises.pop(pod, None)\n", "    promise = None\n"),
+        first=(0,),
+    ),
+    Bug(
+        "not-told-over",
+        BINDING + "promises",
+        ("        state.promises_over.append((promise.number, world))\n", "        pass\n"),
+        first=(0,),
+    ),
+)
+
+
+@pytest.mark.parametrize("bug", WITH_SEVERAL, ids=lambda bug: bug.name)
+def test_a_change_is_noticed_with_several_shards(bug: Bug) -> None:
+    with planted(bug):
+        results = [simulate(make_volume_scenario(seed, 3)) for seed in bug.first]
+    assert not all(result.is_good for result in results)
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)

@@ -11,6 +11,7 @@ from services.binding.core import (
     facts,
     hooks,
     patches,
+    promises,
     recent,
     saved,
     volumes,
@@ -65,6 +66,9 @@ class BindingCore:
             own.ReadsAsked: binds.reads_asked,
             own.FencesAsked: binds.fences_asked,
             own.VolumesAsked: volumes.asked,
+            own.VolumesGranted: promises.told,
+            own.VolumesTaken: volumes.taken,
+            own.VolumesOver: promises.over_told,
             own.PreBindsAsked: hooks.pre_binds_asked,
             own.PreBindFailed: hooks.pre_bind_failed,
             own.PostBindsAsked: hooks.post_binds_asked,
@@ -85,6 +89,8 @@ class BindingCore:
 
     def decide(self, state: BindingState) -> Iterator[Event]:
         """Outcomes first, then binds in the order of decision, repeats, evictions, messages."""
+        if state.promises_over or state.untold or state.taken:
+            yield from promises.tell(state)
         if state.pre_bind_no:
             yield from hooks.give_up(state)
         if state.has_reports:
@@ -106,7 +112,7 @@ class BindingCore:
         """Now if there is something to tell or ask, else the next repeat."""
         if state.todo or state.has_reports or state.evict_reports:
             return state.now_ms
-        if state.pre_bind_no or state.post_new:
+        if state.pre_bind_no or state.post_new or state.promises_over or state.taken:
             return state.now_ms
         due_ms = min(state.due.values()) if state.due else None
         if state.evictions:

@@ -6,6 +6,7 @@ in one phase and all come to the same end.
 
 import numpy as np
 
+from services.binding.core import promises
 from services.binding.core.config import Config
 from services.binding.core.state import BindingState, PostBind
 from services.binding.core.table import FACT, MAYBE
@@ -47,6 +48,8 @@ def move(state: BindingState, row: int, event: str) -> Phase:
         state.open += 1
     if state.volumes and after not in BEFORE_BIND:
         state.volumes.pop(pod, None)
+        if state.shards > 1:
+            promises.over(state, pod)
     if after >= BOUND:
         _report(state, row, pod, after)
         after = Phase.IDLE

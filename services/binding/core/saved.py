@@ -10,8 +10,16 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
+from services.binding.core import promises
 from services.binding.core.config import Config
-from services.binding.core.state import NODE_LIVE, BindingState, Column, Eviction, PostBind
+from services.binding.core.state import (
+    NODE_LIVE,
+    BindingState,
+    Column,
+    Eviction,
+    PostBind,
+    Promise,
+)
 from services.binding.core.table import FACT, NAMED, NEEDED, BindTable
 from services.binding.transitions import FOR_VOLUMES, OUT, Evicting, Phase
 from shared.events.binding import BindingEvent
@@ -66,6 +74,10 @@ class Saved(msgspec.Struct, kw_only=True):
     hooked: list[tuple[PodSpec, bytes]] = []
     pre_bind_no: list[tuple[int, str]] = []
     post_binds: list[tuple[int, PostBind]] = []
+    promises: list[tuple[int, Promise]] = []
+    promises_over: list[tuple[int, int]] = []
+    last_promise: int = 0
+    taken: list[tuple[int, str]] = []
 
 
 def dump(state: BindingState) -> Any:
@@ -110,16 +122,21 @@ def dump(state: BindingState) -> Any:
         hooked=_hooked(state),
         pre_bind_no=sorted(state.pre_bind_no.items()),
         post_binds=[(pod, state.post_binds[pod]) for pod in sorted(state.post_binds)],
+        promises=[(pod, state.promises[pod]) for pod in sorted(state.promises)],
+        promises_over=state.promises_over,
+        last_promise=state.last_promise,
+        taken=sorted(state.taken.items()),
     )
-    return _without_plugins(msgspec.to_builtins(saved, builtin_types=(bytes,)))
+    return _without_new(msgspec.to_builtins(saved, builtin_types=(bytes,)))
 
 
-def _without_plugins(body: dict[str, Any]) -> dict[str, Any]:
-    """The dump as it was before there were plugins of users at binds, where there are none: its
-    bytes are compared with those of older snapshots.
+def _without_new(body: dict[str, Any]) -> dict[str, Any]:
+    """The dump as it was before there were plugins of users at binds, and promises of volumes,
+    where there are none: its bytes are compared with those of older snapshots.
     """
     for part, names in (
         (body, ("hooked", "pre_bind_no", "post_binds")),
+        (body, ("promises", "promises_over", "last_promise", "taken")),
         (body["config"], ("pre_bind", "bind", "post_bind")),
     ):
         for name in names:
@@ -243,6 +260,10 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.hooked = {pod: spec for spec, ids in saved.hooked for pod in unpack(ids).tolist()}
     state.pre_bind_no, state.post_binds = dict(saved.pre_bind_no), dict(saved.post_binds)
     state.post_new = {pod: True for pod, one in state.post_binds.items() if not one.effect}
+    for pod, promise in saved.promises:
+        promises.hold(state, pod, promise)
+    state.promises_over, state.last_promise = saved.promises_over, saved.last_promise
+    state.taken = dict(saved.taken)
     state.recent.extend(saved.recent)
     state.recent_bytes = sum(len(ids) for _at_ms, ids, _nodes in saved.recent)
     for message, pods, times in saved.written:
@@ -287,6 +308,9 @@ def check(state: BindingState) -> None:
     assert waiting == sorted(state.waiting), "waiting binds"
     before = pods[np.isin(phases, FOR_VOLUMES)].tolist()
     assert set(before) <= set(state.volumes) <= {*before, *waiting}, "volumes of binds"
+    if state.shards > 1:
+        held = {*state.promises, *state.taken}
+        assert held == set(state.volumes), "volumes that are promised to nobody"
     queued = _queued(state, [_array(entry) for entry in state.todo])
     expected = pods[phases == Phase.QUEUED].tolist()
     assert sorted(queued.tolist()) == expected, "queued binds"

@@ -12,6 +12,7 @@ from services.binding.transitions import Evicting
 from shared.events.base import Event
 from shared.machine.core import MachineState
 from shared.model.columns import I64
+from shared.model.ids import service_of
 from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
 
@@ -56,6 +57,16 @@ class PostBind(Struct, array_like=True):
     effect: int = 0
 
 
+class Promise(Struct, array_like=True):
+    """What a shard chose for the claims of one pod with a node; `is_told`: all shards know."""
+
+    number: int
+    shard: int
+    node: int
+    choices: tuple[Choice, ...]
+    is_told: bool = False
+
+
 class BindingState(MachineState):
     """`left` counts the pods of each open effect that still wait for its answer; `due` says when
     a pod in REPEAT, READ or FENCE goes on; `todo` holds QUEUED pods in the order of decision.
@@ -74,6 +85,13 @@ class BindingState(MachineState):
         self.open = 0
         self.waiting: dict[int, bool] = {}
         self.volumes: dict[int, tuple[Choice, ...]] = {}  # to be bound before their pods
+        self.shards = sum(service_of(source) == "placement" for source in sources)
+        self.promises: dict[int, Promise] = {}  # by pod; with several shards alone
+        self.untold: dict[int, bool] = {}  # whose promises shards do not know yet; follows
+        self.promised: dict[tuple[str, str], list[tuple[Promise, Choice]]] = {}  # follows
+        self.promises_over: list[tuple[int, int]] = []  # numbers, and where facts say it
+        self.last_promise = 0
+        self.taken: dict[int, str] = {}  # who came too late for its volumes, and why
         self.hooked: dict[int, PodSpec] = {}  # open binds at which plugins of users act
         self.pre_bind_no: dict[int, str] = {}  # those of them that a plugin is against, and why
         self.post_binds: dict[int, PostBind] = {}

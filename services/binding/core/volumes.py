@@ -5,12 +5,13 @@ that lands late does no harm: it says for which claim a volume is, and a claim t
 by then, or a volume that has another claim, refuses it.
 """
 
+from services.binding.core import promises
 from services.binding.core.binds import known, open_effect
 from services.binding.core.patches import waits_for
 from services.binding.core.rows import has_pre_bind, later, move
 from services.binding.core.state import BindingState
 from services.binding.transitions import FOR_VOLUMES, Phase
-from shared.events.binding import VolumesAsked
+from shared.events.binding import VolumesAsked, VolumesTaken
 from shared.events.observed import VolumeAnswers
 from shared.events.placement import Reserved, VolumesBound, VolumesFailed
 from shared.model.answers import Answer
@@ -22,9 +23,11 @@ WORDS = {Answer.DONE: "done", Answer.UNKNOWN: "unknown", Answer.BUSY: "busy"}
 
 def chosen(state: BindingState, event: Reserved) -> None:
     """The pod is reserved; before it is bound its volumes are."""
-    row = state.table.row(int.from_bytes(event.ids, "little"))
-    if row >= 0:
-        state.volumes[state.table.ids.item(row)] = event.volumes
+    pod = int.from_bytes(event.ids, "little")
+    if state.table.row(pod) >= 0:
+        state.volumes[pod] = event.volumes
+        if state.shards > 1:
+            promises.chosen(state, pod, event)
 
 
 def asked(state: BindingState, event: VolumesAsked) -> None:
@@ -55,6 +58,8 @@ def bound(state: BindingState, event: VolumesBound) -> None:
         row = _row(state, pod, node)
         if row < 0:
             continue
+        if state.promises:
+            promises.over(state, pod, event.world)
         if state.table.phases.item(row) == Phase.WAITING:
             del state.volumes[pod]
             known(state, row)
@@ -77,9 +82,18 @@ def failed(state: BindingState, event: VolumesFailed) -> None:
             waits_for(state, event.pod, event.reason)
 
 
+def taken(state: BindingState, event: VolumesTaken) -> None:
+    """Nothing was written: the pod is given up at once, and shows why."""
+    move(state, state.table.row(event.pod), "volumes_taken")
+    if state.config.status_patches:
+        waits_for(state, event.pod, event.reason)
+
+
 def _row(state: BindingState, pod: int, node: int) -> int:
     """The pod's row if it waits for volumes on this node; else -1."""
     row = state.table.find(pod)
     if row < 0 or state.table.nodes.item(row) != node or pod not in state.volumes:
+        return -1
+    if pod in state.taken:
         return -1
     return row if state.table.phases.item(row) in (Phase.WAITING, *FOR_VOLUMES) else -1

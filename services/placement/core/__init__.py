@@ -8,6 +8,7 @@ from services.placement.core import (
     deciding,
     digest,
     dispatches,
+    elsewhere,
     facts,
     gangs,
     identity,
@@ -22,7 +23,7 @@ from services.placement.core.config import Config, parse_config
 from services.placement.core.state import SOURCES, PlacementState
 from services.placement.core.todo import Ask, Asked
 from shared.events.base import Configured, Event
-from shared.events.binding import BindFailed, Bound
+from shared.events.binding import BindFailed, Bound, VolumesGranted, VolumesOver
 from shared.events.ingest import (
     BudgetCovers,
     BudgetGone,
@@ -146,6 +147,8 @@ HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     GangReleased: gangs.released,
     GangTimedOut: gangs.released,
     Bound: dispatches.bound,
+    VolumesGranted: elsewhere.granted,
+    VolumesOver: elsewhere.over,
     BindFailed: facts.bind_failed,
     Reserved: dispatches.reserved,
     ExtendersAsked: again.asked,

@@ -4,7 +4,7 @@ ours says otherwise and even where they make a node over-full.
 
 import numpy as np
 
-from services.placement.core import dispatches, nominations, volumes, withheld
+from services.placement.core import dispatches, elsewhere, nominations, volumes, withheld
 from services.placement.core.book import (
     define,
     forget_if_unused,
@@ -100,6 +100,8 @@ def storage_set(state: PlacementState, event: StorageSet) -> None:
     """Claims, volumes and what makes them are new or changed."""
     for one in event.objects:
         state.storage.put(one)
+    if state.elsewhere_over:
+        elsewhere.caught_up(state)
     if state.volume_waits:
         volumes.told(state, event.objects)
     volumes.changed(state)
@@ -109,6 +111,8 @@ def storage_gone(state: PlacementState, event: StorageGone) -> None:
     """Some of them are no longer there."""
     for uid in split(event.uids):
         state.storage.remove(uid)
+    if state.elsewhere_over:
+        elsewhere.caught_up(state)
     if state.volume_waits:
         volumes.look(state, sorted(state.volume_waits))
     volumes.changed(state)

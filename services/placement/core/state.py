@@ -89,6 +89,16 @@ class VolumeWait(Struct):
     shown: tuple[str, ...] = ()
 
 
+class Elsewhere(Struct):
+    """What was chosen for a pod of another shard with the node called `name`; from position `world`
+    of the world journal on facts say what became of it (-1 = it is still open).
+    """
+
+    name: str
+    choices: tuple[Choice, ...]
+    world: int = -1
+
+
 class Totals(Struct):
     """Capacity and use of the shard: cpu and gpu in milli, memory in bytes."""
 
@@ -112,6 +122,8 @@ class PlacementState(MachineState):
         self.volume_waits: dict[int, VolumeWait] = {}
         self.volumes_over: dict[int, str] = {}  # who need not wait longer, and why if it failed
         self.waits_on: dict[tuple[str, str], list[int]] = {}  # by claim or volume; follows
+        self.elsewhere: dict[int, Elsewhere] = {}  # by number of the promise
+        self.elsewhere_over: list[int] = []  # those that facts may end
         self.specs: dict[int, PodSpec] = {}
         self.orders: dict[int, int] = {}  # what plugins of users put in place of the priority
         self.retired: set[int] = set()

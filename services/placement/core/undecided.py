@@ -15,9 +15,6 @@ NEEDS_ONE_SHARD = (
 CLAIM_NEEDS_ONE_SHARD = (
     "node(s) of several placement partitions (claims for one pod alone need a single one)"
 )
-CHOICE_NEEDS_ONE_SHARD = (
-    "node(s) of several placement partitions (volumes are chosen where there is a single one)"
-)
 NO_PLUGINS_FOR_GANGS = (
     "node(s) of plugins at preBind, bind or postBind (they do not act for a gang's pods yet)"
 )
@@ -43,9 +40,8 @@ def obstacle(state: PlacementState, sig: int, in_gang: bool = False) -> str:
         return CLAIM_NEEDS_ONE_SHARD
     if is_for_one and state.strays and _is_used_by_strays(state, claims):
         return IN_USE
-    must_not_choose = state.shards > 1 or in_gang
-    if must_not_choose and volume_binding.NAME in filters and waiting_claims(state.storage, spec):
-        return NOT_FOR_GANGS if in_gang else CHOICE_NEEDS_ONE_SHARD
+    if in_gang and volume_binding.NAME in filters and waiting_claims(state.storage, spec):
+        return NOT_FOR_GANGS
     return ""
 
 

@@ -179,7 +179,7 @@ def news(state: PlacementState) -> Iterator[Event]:
     done = [pod for pod, why in sorted(state.volumes_over.items()) if not why]
     if done:
         nodes = pack(state.volume_waits[pod].node for pod in done)
-        yield VolumesBound(pack(done), nodes)
+        yield VolumesBound(pack(done), nodes, state.world if state.shards > 1 else 0)
     for pod, why in sorted(state.volumes_over.items()):
         yield VolumesFailed(pod, state.volume_waits[pod].node, PRE_BIND + why)
     for pod, wait in sorted(state.volume_waits.items()):

@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.placement.core.undecided import (
-    CHOICE_NEEDS_ONE_SHARD,
-    CLAIM_NEEDS_ONE_SHARD,
-    NOT_FOR_GANGS,
-)
+from services.placement.core.undecided import CLAIM_NEEDS_ONE_SHARD, NOT_FOR_GANGS
 from shared.events.binding import BindFailed
 from shared.events.ingest import StorageGone, StorageSet
 from shared.events.permit import HoldAsked
@@ -247,9 +243,7 @@ def test_whoever_goes_holds_no_volume(end):
     assert shard.state.storage.volumes["v"].claim is None
 
 
-def test_gangs_and_several_shards_choose_no_volumes():
-    shard = shard_of(LATE, wanting(), placements=3).sig(1, with_claims("c"))
-    assert reasons(shard.dispatch(1, 1).run()) == [((CHOICE_NEEDS_ONE_SHARD, 2),)]
+def test_gangs_choose_no_volumes():
     asked = shard_of(LATE, wanting()).sig(1, with_claims("c"))
     told = asked.give(HoldAsked(1, 1, 0, (Members(1, pack([1])),))).run()
     assert [event.reasons for event in of(told, GangRefused)] == [((NOT_FOR_GANGS, 2),)]
