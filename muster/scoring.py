@@ -16,17 +16,17 @@ from services.placement.core import PlacementCore, PlacementState, sampling
 from services.placement.core.book import compiled
 from services.placement.core.nominations import held_against, nominate
 from services.placement.core.preempt import candidates
-from services.preemption.core.choice import Choice, order
-from services.queueing.core.messages import fit_error
+from services.preemption.core.choice import Choice, message, order
+from services.queueing.core.messages import NEVER, STILL_LEAVING, fit_error
 from shared.adapters.extenders import filter_nodes, score_nodes
 from shared.adapters.worlds.affinity import selects
-from shared.adapters.worlds.arrivals import Pod
+from shared.adapters.worlds.arrivals import Pod, uid_of
 from shared.adapters.worlds.case import Case, case_of
 from shared.adapters.worlds.errors import WorldError
 from shared.events.base import Configured, Event
 from shared.events.ingest import BudgetCovers, NodesSet, PodsAssigned, SignatureDefined
-from shared.events.placement import Candidate
-from shared.events.preemption import BudgetLeft, DryRunAsked
+from shared.events.placement import Candidate, CandidatesFound
+from shared.events.preemption import BudgetLeft, BudgetNamed, DryRunAsked
 from shared.framework.layout import Held
 from shared.framework.picks import Pick, Sampled
 from shared.framework.profile import NAMED_NODES
@@ -69,7 +69,7 @@ def score_case(
             raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "", str(error)) from error
         answer = {"namespace": pod.namespace, "name": pod.name, **said}
         if read.preempt and answer["fitError"] and read.nodes:
-            answer["preemption"] = shard.preemption(pod.spec)
+            answer["preemption"] = shard.preemption(pod.spec, node)
         pods.append(answer)
     return {"pods": pods}
 
@@ -119,6 +119,11 @@ class _Shard:
             for number, budget in enumerate(case.budgets, start=1)
             if self._cover(number, budget)
         )
+        self._counted = tuple(
+            BudgetNamed(number, pack(pods))
+            for number, budget in enumerate(case.budgets, start=1)
+            if (pods := self._numbers(budget.disrupted))
+        )
 
     def _evolve(self, event: Event) -> None:
         self._core.evolve(self._state, event)
@@ -133,6 +138,11 @@ class _Shard:
         if covered:
             self._evolve(BudgetCovers(number, pack(covered)))
         return bool(covered)
+
+    def _numbers(self, uids: Sequence[str]) -> list[int]:
+        """Of pods on nodes."""
+        placed = enumerate(self._placed, start=1)
+        return [number for number, one in placed if uid_of(one.pod) in uids]
 
     def _sig(self, spec: PodSpec) -> int:
         sig = self._sigs.get(spec)
@@ -240,20 +250,46 @@ class _Shard:
         answer["best"] = _best({name: nodes[name]["total"] for name in left.nodes})
         return answer
 
-    def preemption(self, spec: PodSpec) -> dict[str, Any]:
-        """Nodes on which the end of some pods would make room, and the one that is chosen."""
+    def preemption(self, spec: PodSpec, node: str) -> dict[str, Any]:
+        """Nodes on which the end of some pods would make room, the one that is chosen and who goes
+        there; or why nobody does. `node` is the one that the pod is nominated for.
+        """
+        if not self._state.plugins_of(spec).profile.preempts:
+            return _preemption()
+        if spec.never_preempts:
+            return _preemption(message=NEVER)
+        if self._is_waited_for(spec, node):
+            return _preemption(message=STILL_LEAVING)
         sig = self._sig(spec)
-        found: list[Candidate] = []
-        may = self._state.plugins_of(spec).profile.preempts
-        if may and not spec.never_preempts:
-            asked = DryRunAsked(1, self._asked, sig, self._left)
-            found = candidates(self._state, asked)[0]
-        nodes = self._state.nodes
-        best = min((Choice(0, one, one.violations) for one in found), key=order, default=None)
-        return {
-            "candidates": {nodes[one.node].name: self._candidate(one) for one in found},
-            "best": nodes[best.candidate.node].name if best is not None else "",
-        }
+        asked = DryRunAsked(1, self._asked, sig, self._left, named=self._counted)
+        found, why = candidates(self._state, asked)
+        if not found:
+            nobody = CandidatesFound(0, 1, self._asked, (), why, len(self._state.nodes))
+            return _preemption(message=message([nobody]))
+        names = {one.node: self._state.nodes[one.node].name for one in found}
+        best = min((Choice(0, one, one.violations) for one in found), key=order).candidate
+        victims = [self._placed[number - 1].pod for number in unpack(best.victims).tolist()]
+        return _preemption(
+            {names[one.node]: self._candidate(one) for one in found},
+            names[best.node],
+            evicted=[f"{one.namespace}/{one.name}" for one in victims if not one.terminating],
+        )
+
+    def _is_waited_for(self, spec: PodSpec, node: str) -> bool:
+        """Whether somebody is ending for the pod on the node that it is nominated for, unless the
+        end of others could not help it there any more.
+        """
+        leaving = [
+            one for one in self._placed if one.preempted and one.pod.spec.priority < spec.priority
+        ]
+        row = self._state.table.row_named(node)
+        if row is None or not any(one.pod.node == node for one in leaving):
+            return False
+        held = held_against(self._state, spec.priority)
+        rows = self._state.kernel.resolvable_rows(
+            self._state.table, compiled(self._state, self._sig(spec)), held
+        )
+        return row in rows
 
     def _candidate(self, candidate: Candidate) -> dict[str, Any]:
         victims = [self._placed[number - 1].pod for number in unpack(candidate.victims).tolist()]
@@ -263,6 +299,18 @@ class _Shard:
     def _fit_error(self, sig: Signature, held: Held) -> str:
         table = self._state.table
         return fit_error(reasons(table, sig, held).messages, table.size)
+
+
+def _preemption(
+    found: dict[str, Any] | None = None,
+    best: str = "",
+    message: str = "",
+    evicted: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What PostFilter says; who is ending anyway is not told to go again."""
+    return {"candidates": found or {}, "best": best, "message": message} | {
+        "evicted": sorted(evicted)
+    }
 
 
 def _best(totals: Mapping[str, int]) -> list[str]:

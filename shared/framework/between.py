@@ -149,23 +149,29 @@ def held_counts(
             yield row, more
 
 
-def refusal(table: NodeTable, sig: Signature, node: OneNode) -> str | None:
-    """Why the rules keep the pod from a node from which pods were taken, or put back; None = they
-    do not.
+def refusals_on(table: NodeTable, sig: Signature, node: OneNode) -> Iterator[Iterator[Rule]]:
+    """What the rules say against a node from which pods were taken, or put back: with the pods that
+    are nominated there, if there are any, and without.
     """
     rules = rules_of(table, sig)
     if rules is None:
-        return None
+        return
     before, row = table.counters.now(), node.row
     counts = before.twin()
     for moved, sign in node.moved:
         counts.move(moved, row, sign)
     ways = [counts]
     if node.nominated:
-        ways.append(counts.twin())
+        ways.insert(0, counts.twin())
         for nominated in node.nominated:
-            ways[1].move(nominated, row)
-    found = (one.message for way in ways for one in rules.refusals(way, before) if one.refused[row])
+            ways[0].move(nominated, row)
+    for way in ways:
+        yield (one for one in rules.refusals(way, before) if one.refused[row])
+
+
+def refusal(table: NodeTable, sig: Signature, node: OneNode) -> str | None:
+    """Why the rules keep the pod from such a node; None = they do not."""
+    found = (one.message for way in refusals_on(table, sig, node) for one in way)
     return next(found, None)
 
 

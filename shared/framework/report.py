@@ -167,14 +167,20 @@ def reasons(table: NodeTable, sig: Signature, held: Held | None = None) -> Reaso
     return Reasons(tuple(sorted(counts.items())), resolvable_count)
 
 
+def first_resolvable(table: NodeTable, sig: Signature, held: Held | None = None) -> Mask:
+    """Nodes whose first refusal is Unschedulable, whatever else is in the way."""
+    found = np.zeros(table.size, np.bool_)
+    for _, _, _, resolvable in _first_refusals(table, sig, held):
+        found |= resolvable
+    return found
+
+
 def resolvable_rows(table: NodeTable, sig: Signature, held: Held | None = None) -> I64:
     """Rows that refuse with Unschedulable and that no removal of pods leaves refused, ascending.
 
     A node may be refused for want of room first and have the wrong GPU model besides.
     """
-    found = np.zeros(table.size, np.bool_)
-    for _, _, _, resolvable in _first_refusals(table, sig, held):
-        found |= resolvable
+    found = first_resolvable(table, sig, held)
     passing = Static(table, sig.spec, sig.plugins).ok
     if passing is not None:
         found &= passing

@@ -147,11 +147,21 @@ def differences(case: Object, ours: Object, theirs: Object) -> list[str]:
     """What is not the same, about the preemption of the case's pods and besides."""
     found = compare.differences(_without(ours), _without(theirs))
     for mine, other in zip(ours["pods"], theirs["pods"], strict=True):
-        one, two = mine.get("preemption"), other.get("preemption")
-        if one is None or two is None or one["candidates"] != two["candidates"]:
-            if one != two:
+        one, two = mine.get("preemption"), dict(other.get("preemption") or ())
+        if one is None or not two:
+            if one is not None or two:
                 found.append(f"{mine['name']}: ours {one}, theirs {two}")
-        elif one["best"] != two["best"]:
+            continue
+        assert one.keys() == two.keys() - {"patches"}, f"{[*one]} {[*two]}"
+        found += [
+            f"{mine['name']} {key}: ours {one[key]}, theirs {two[key]}"
+            for key in ("candidates", "message")
+            if one[key] != two[key]
+        ]
+        if one["best"] == two["best"]:
+            if one["evicted"] != two["evicted"]:
+                found.append(f"{mine['name']}: {one['evicted']} go, {two['evicted']} do")
+        elif one["candidates"] == two["candidates"]:
             ranks = [rank(case, one["candidates"][chosen]) for chosen in (one["best"], two["best"])]
             if ranks[0] != ranks[1]:
                 found.append(f"{mine['name']}: {one['best']} {ranks[0]}, {two['best']} {ranks[1]}")

@@ -4,14 +4,18 @@ choice among them differs only where kube-scheduler's own is chance.
 
 from collections import Counter
 
+import orjson
 import pytest
 
 from muster.scoring import score_case
 from services.placement.core import preempt
+from shared.adapters.kube_bodies import disruption
+from shared.ports.cluster import PodRef
 from tests.parity.planted import planted
 from tests.parity.preempting import case, differences
 from tests.simulation.planted import Bug
 
+CONDITION = ("type", "status", "reason", "message")
 SEEDS = (*range(300), 878, 1272)
 """In the last two of them the sum of priorities decides."""
 
@@ -40,11 +44,29 @@ def test_the_same_victims_on_the_same_nodes(answered):
     assert all(count >= 30 for count in seen.values()), seen
 
 
+def test_victims_are_told_why_they_go_in_the_same_words(answered):
+    """The condition is written before the pod is deleted."""
+    ours = orjson.loads(disruption(PodRef("team", "v", "u"), "default-scheduler"))
+    [mine] = ours["status"]["conditions"]
+    seen = 0
+    for seed, _, theirs in answered:
+        for pod in theirs["pods"]:
+            said = pod.get("preemption") or {"patches": {}, "evicted": []}
+            for name in said["evicted"]:
+                [one] = said["patches"][name]["status"]["conditions"]
+                assert {key: one[key] for key in CONDITION} == {
+                    key: mine[key] for key in CONDITION
+                }, f"seed {seed}"
+                seen += 1
+    assert seen >= 100
+
+
 def _bug(name: str, old: str, new: str, module: str = "services.placement.core.preempt") -> Bug:
     return Bug(name, module, (old, new))
 
 
 AT_ONCE = "services.placement.core.reprieve"
+WHY = "services.placement.core.refused"
 PLANTED = (
     _bug(
         "equals-are-victims", "victim.priority < self.priority", "victim.priority <= self.priority"
@@ -76,6 +98,23 @@ PLANTED = (
     _bug("budgets-last", "for beyond in (True, False):", "for beyond in (False, True):"),
     _bug("one-violation-each", "violations += beyond", "violations |= beyond"),
     _bug("budget-of-one-more", "if left[one] < 0:", "if left[one] < -1:"),
+    _bug("amounts-before-ports", "*wanted.plugins.filters,", "*wanted.plugins.filters[::-1],", WHY),
+    _bug("first-reason-alone", "            return found\n", "            return found[:1]\n", WHY),
+    _bug(
+        "nobody-lower-untold",
+        "case [False, _, _]:\n                    self._count(NO_VICTIMS, 1)",
+        "case [False, _, _]:\n                    self._count(NOT_HELPFUL, 1)",
+    ),
+    _bug(
+        "nobody-lower-untold-alone",
+        "if not victims:\n            self._count(NO_VICTIMS, 1)",
+        "if not victims:\n            self._count(NOT_HELPFUL, 1)",
+    ),
+)
+SCORE = "muster.scoring"
+SAID = (
+    _bug("never-is-not-told", "message=NEVER", 'message=""', SCORE),
+    _bug("only-some-go", "evicted=[", "evicted=[][:0] and [", SCORE),
 )
 CHOICE = "services.preemption.core.choice"
 CHOSEN = (
@@ -88,7 +127,7 @@ CHOSEN = (
 )
 
 
-@pytest.mark.parametrize("bug", [*PLANTED, *CHOSEN], ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", [*PLANTED, *CHOSEN, *SAID], ids=lambda bug: bug.name)
 def test_a_change_is_noticed(bug, answered):
     with planted(bug):
         assert any(differences(asked, score_case(asked), theirs) for _, asked, theirs in answered)

@@ -17,16 +17,15 @@ from services.placement.core import nominations
 from services.placement.core.book import compiled
 from services.placement.core.identity import own_sigs
 from services.placement.core.ledger import IS_CHARGED, IS_VICTIM
+from services.placement.core.refused import message, messages, stuck_rows
 from services.placement.core.reprieve import Chosen, LowerPods
 from services.placement.core.state import PlacementState
 from services.placement.transitions import State
 from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationStale
 from shared.events.preemption import DryRunAsked, NominateAsked
-from shared.framework.between import fits, refusal, rules_of
-from shared.framework.layout import FREE, PODS_INDEX, Held
-from shared.framework.profile import GPU_DEVICES, PORTS
+from shared.framework.between import fits, rules_of
+from shared.framework.layout import Held
 from shared.framework.scratch import OneNode
-from shared.framework.signature import Signature
 from shared.model.columns import I64, pack, unpack
 
 CANDIDATES_MIN = 100
@@ -183,7 +182,23 @@ class _DryRun:
         for start in range(0, len(self.rows), NODES_AT_ONCE):
             rows = self.rows[start : start + NODES_AT_ONCE]
             yield from self._each(rows) if self.lower is None else self._at_once(self.lower, rows)
-        self._count(NOT_HELPFUL, len(self.state.nodes) - len(self.rows))
+        if not self.found:  # else nobody asks why
+            stuck = self._count_stuck()
+            self._count(NOT_HELPFUL, len(self.state.nodes) - len(self.rows) - stuck)
+
+    def _count_stuck(self) -> int:
+        """Why the end of pods helps little where it would help at first; on how many nodes."""
+        rows = stuck_rows(self.state, self.wanted, self.held)
+        victims, leaving = self._victims(rows) if len(rows) else ({}, {})
+        for row in rows.tolist():
+            node = self.state.table.node_id_at(row)
+            if not victims.get(node):
+                self._count(NO_VICTIMS, 1)
+                continue
+            scratch = self._without(row, node, [*leaving.get(node, []), *victims[node]])
+            for said in messages(self.state, scratch, self.wanted):
+                self._count(said, 1)
+        return len(rows)
 
     def _lower_pods(self) -> LowerPods | None:
         """For preemptors whose nodes can be tried together, which is most of them."""
@@ -226,7 +241,7 @@ class _DryRun:
         checks = zip(self.wanted.amount_checks, lower.short, strict=True)
         for (column, _), short in checks:
             if short[row]:
-                self._count(_message(self.state, column, self.wanted), 1)
+                self._count(message(self.state, column, self.wanted), 1)
 
     def _add_chosen(self, row: int, chosen: Chosen, number: int) -> None:
         first = int(chosen.ends[number - 1]) if number else 0
@@ -269,21 +284,26 @@ class _DryRun:
         if not victims:
             self._count(NO_VICTIMS, 1)
             return
-        scratch = OneNode(self.state.table, row)
-        for sig, mask in self.held.get(node, ()):
-            scratch.hold(sig, mask)
-        self._remove(scratch, leaving)
+        scratch = self._without(row, node, leaving)
         if self._fits(scratch):
             # Who is leaving already makes room: nobody else has to go.
             self._count(NO_VICTIMS, 1)
             return
         self._remove(scratch, victims)
         if not self._fits(scratch):
-            for message in _messages(self.state, scratch, self.wanted):
-                self._count(message, 1)
+            for said in messages(self.state, scratch, self.wanted):
+                self._count(said, 1)
             return
         chosen, violations = self._reprieve(scratch, victims)
         self._add(row, chosen, violations)
+
+    def _without(self, row: int, node: int, pods: list[Victim]) -> OneNode:
+        """The node with those nominated there, without these pods."""
+        scratch = OneNode(self.state.table, row)
+        for sig, mask in self.held.get(node, ()):
+            scratch.hold(sig, mask)
+        self._remove(scratch, pods)
+        return scratch
 
     def _fits(self, scratch: OneNode) -> bool:
         return fits(self.state.table, self.wanted, scratch)
@@ -350,31 +370,6 @@ class _DryRun:
     def _count(self, message: str, nodes: int) -> None:
         if nodes:
             self.reasons[message] = self.reasons.get(message, 0) + nodes
-
-
-def _messages(state: PlacementState, scratch: OneNode, wanted: Signature) -> list[str]:
-    """Why the node does not take the pod even when everybody of lower priority has left."""
-    found = [
-        _message(state, column, wanted)
-        for column, amount in wanted.checks
-        if scratch.values[column] < amount
-    ]
-    if not found and scratch.fits(wanted):
-        return [refusal(state.table, wanted, scratch) or ""]
-    return found or [PORTS.message]
-
-
-def _message(state: PlacementState, column: int, wanted: Signature) -> str:
-    """What a column that is too small is called."""
-    if column == FREE + PODS_INDEX:
-        return "Too many pods"
-    for one in wanted.reserved:
-        if one.column == column:
-            return one.message
-    for name, at in state.table.resources.items():
-        if FREE + at == column:
-            return f"Insufficient {name}"
-    return "" if wanted.spec.gpu is None else GPU_DEVICES.message(wanted.spec.gpu)
 
 
 def nominate(

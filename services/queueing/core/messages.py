@@ -9,6 +9,7 @@ WORKLOAD_KEY = 3  # namespace/workload/group, and perhaps a replica; later names
 NO_NODES = "no nodes available to schedule pods"
 NOBODY_SAYS = "0/%d nodes are available:"  # extenders left no node, and gave no reason
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
+STILL_LEAVING = "preemption: not eligible due to a terminating pod on the nominated node."
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"

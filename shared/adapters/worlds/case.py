@@ -11,7 +11,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Struct
 
-from shared.adapters.worlds.arrivals import Pod
+from shared.adapters.worlds.arrivals import Pod, uid_of
 from shared.adapters.worlds.cluster_objects import budget_of, budget_rule_of, node_of
 from shared.adapters.worlds.controllers import Expansion
 from shared.adapters.worlds.default_spread import SPREADING, spreader_of
@@ -31,10 +31,13 @@ START_MAX = 1 << 31
 
 
 class Placed(Struct, frozen=True):
-    """A pod on a node. `start_ms` since the Unix epoch, None = it has not started."""
+    """A pod on a node. `start_ms` since the Unix epoch, None = it has not started. `preempted`: it
+    is ending because a scheduler told it to go for somebody else.
+    """
 
     pod: Pod
     start_ms: int | None
+    preempted: bool = False
 
 
 class Nominated(Struct, frozen=True):
@@ -104,12 +107,13 @@ def case_of(what: str, value: object) -> Case:
         asked.append(pod)
         asked_nodes.append(one.document.child("status").text("nominatedNodeName"))
     names = frozenset(node.name for node in nodes)
+    placed = tuple(_placed(objects, read, names))
     return Case(
         nodes,
-        tuple(_placed(objects, read, names)),
+        placed,
         tuple(_nominated(objects, read, names)),
         tuple(asked),
-        tuple(_budget(one) for one in objects if one.kind == "PodDisruptionBudget"),
+        tuple(_budget(one, placed) for one in objects if one.kind == "PodDisruptionBudget"),
         document.flag("preempt"),
         tuple((one.name, namespace_of(one).labels) for one in objects if one.kind == "Namespace"),
         config,
@@ -150,10 +154,19 @@ def _objects(document: Fields, key: str, seen: set[tuple[str, str, str]]) -> Ite
             yield one
 
 
-def _budget(one: Object) -> Budget:
-    """As its status says; nobody counts pods here."""
+def _budget(one: Object, placed: tuple[Placed, ...]) -> Budget:
+    """As its status says; nobody counts pods here. Pods whose eviction it has counted are named
+    there.
+    """
     rule = budget_rule_of(one.metadata, one.document, one.namespace)
-    return msgspec.structs.replace(budget_of(rule, 0), allowed=rule.allowed or 0)
+    named = one.document.child("status").child("disruptedPods").values
+    pods = (other.pod for other in placed)
+    disrupted = (
+        uid_of(pod) for pod in pods if pod.namespace == one.namespace and pod.name in named
+    )
+    return msgspec.structs.replace(
+        budget_of(rule, 0), allowed=rule.allowed or 0, disrupted=tuple(disrupted)
+    )
 
 
 def _spreaders(document: Fields) -> Spreaders:
@@ -174,7 +187,8 @@ def _placed(objects: list[Object], read: _Pods, nodes: frozenset[str]) -> Iterat
         if pod.node and pod.node not in nodes:
             raise one.document.error("spec.nodeName", f"no Node {pod.node!r} in this case")
         if pod.node:
-            yield Placed(pod, _start_ms(one.document.child("status")))
+            status = one.document.child("status")
+            yield Placed(pod, _start_ms(status), pod.terminating and _is_preempted(status))
 
 
 def _nominated(objects: list[Object], read: _Pods, nodes: frozenset[str]) -> Iterator[Nominated]:
@@ -182,6 +196,14 @@ def _nominated(objects: list[Object], read: _Pods, nodes: frozenset[str]) -> Ite
         node = one.document.child("status").text("nominatedNodeName")
         if one.kind == "Pod" and node in nodes and not one.document.child("spec").has("nodeName"):
             yield Nominated(read.pod(one), node)
+
+
+def _is_preempted(status: Fields) -> bool:
+    """What the first condition of its type says counts."""
+    for one in status.children("conditions"):
+        if one.text("type") == "DisruptionTarget":
+            return one.text("status") == "True" and one.text("reason") == "PreemptionByScheduler"
+    return False
 
 
 def _start_ms(status: Fields) -> int | None:

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -11,13 +13,20 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// preemptionAnswer says on which nodes removing pods would make room, and the one that is chosen.
-// Where several are equal to the last rule, which of them is chosen is chance.
+// preemptionAnswer says what PostFilter would do for a pod that fits nowhere, and on which nodes
+// removing pods would make room. Where several are equal to the last rule, which of them is chosen
+// is chance.
 type preemptionAnswer struct {
 	Candidates map[string]candidateAnswer `json:"candidates"`
-	Best       string                     `json:"best"`
+	// Best is the node that the pod is nominated for; Message is said where there is none.
+	Best    string `json:"best"`
+	Message string `json:"message"`
+	// Evicted pods are deleted (NAMESPACE/NAME, sorted), Patches what is written to pods' status.
+	Evicted []string                   `json:"evicted"`
+	Patches map[string]json.RawMessage `json:"patches"`
 }
 
 type candidateAnswer struct {
@@ -26,22 +35,41 @@ type candidateAnswer struct {
 	Violations int64    `json:"violations"`
 }
 
-// preempt is DefaultPreemption's Preempt up to the choice: every node that may help is tried, and
-// nobody is evicted.
+// preempt is DefaultPreemption's PostFilter, at an API server that only remembers what it is told;
+// and its dry run on every node that may help, which PostFilter does not show. Both try all nodes.
 func preempt(
 	ctx context.Context, runner framework.Framework, state fwk.CycleState, pod *corev1.Pod,
 	diagnosis framework.Diagnosis,
 ) (*preemptionAnswer, error) {
-	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-	args := config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 100}
-	plugin, err := defaultpreemption.New(ctx, &args, runner, features)
+	handle, err := newEvicting(runner)
 	if err != nil {
 		return nil, err
 	}
-	answer := &preemptionAnswer{Candidates: map[string]candidateAnswer{}}
-	if able, _ := plugin.PodEligibleToPreemptOthers(ctx, pod, nil); !able {
+	answer := &preemptionAnswer{
+		Candidates: map[string]candidateAnswer{}, Evicted: handle.server.evicted,
+		Patches: handle.server.patches,
+	}
+	if !slices.ContainsFunc(runner.ListPlugins().PostFilter.Enabled, func(one config.Plugin) bool {
+		return one.Name == names.DefaultPreemption
+	}) {
 		return answer, nil
 	}
+	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
+	features.EnableAsyncPreemption = false // else it would be over after the answer
+	args := config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 100}
+	plugin, err := defaultpreemption.New(ctx, &args, handle, features)
+	if err != nil {
+		return nil, err
+	}
+	result, status := plugin.PostFilter(ctx, state, pod, diagnosis.NodeToStatus)
+	if status.Code() == fwk.Error {
+		return nil, status.AsError()
+	}
+	answer.Message, answer.Evicted = status.Message(), handle.server.evicted
+	if !status.IsSuccess() {
+		return answer, nil
+	}
+	answer.Best = result.NominatedNodeName
 	infos := runner.SnapshotSharedLister().NodeInfos()
 	nodes, err := diagnosis.NodeToStatus.NodesForStatusCode(infos, fwk.Unschedulable)
 	if err != nil || len(nodes) == 0 {
@@ -63,6 +91,5 @@ func preempt(
 		}
 		answer.Candidates[one.Name()] = candidateAnswer{victims, one.Victims().NumPDBViolations}
 	}
-	answer.Best = plugin.Evaluator.SelectCandidate(ctx, found).Name()
 	return answer, nil
 }

@@ -227,7 +227,7 @@ def test_a_profile_without_preemption_makes_no_room():
     off = {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
     config = CONFIG | {"profiles": [{"plugins": off}]}
     found = score_case(case | {"config": config})["pods"][0]["preemption"]
-    assert found == {"candidates": {}, "best": ""}
+    assert found == {"candidates": {}, "best": "", "message": "", "evicted": []}
 
 
 def test_the_example_shows_scores_a_refusal_and_a_preemption(capsys):

@@ -1,0 +1,68 @@
+"""Cases for PostFilter's own rules: pods that are ending and why, pods that a node was promised to,
+evictions that budgets know of, profiles that preempt nobody. `case(seed)` is the case of that seed
+of preempting.py, changed.
+"""
+
+from random import Random
+
+from tests.parity import preempting
+from tests.parity.draft import Object
+
+TARGET, PREEMPTED = "DisruptionTarget", "PreemptionByScheduler"
+READY = {"type": "Ready", "status": "True"}
+CONDITIONS: tuple[list[Object], ...] = (
+    [{"type": TARGET, "status": "True", "reason": PREEMPTED}],
+    [READY, {"type": TARGET, "status": "True", "reason": PREEMPTED}],
+    [{"type": TARGET, "status": "False", "reason": PREEMPTED}],
+    [{"type": TARGET, "status": "True", "reason": "EvictionByEvictionAPI"}],
+    [READY],
+    [],
+)
+
+
+def case(seed: int) -> Object:
+    """One case, with "preempt" set."""
+    draw = Random(f"postfilter {seed}")
+    found = preempting.case(seed)
+    nodes = [one["metadata"]["name"] for one in found["objects"] if one["kind"] == "Node"]
+    placed = [one for one in found["objects"] if "nodeName" in one.get("spec", {})]
+    often = draw.choice((0.1, 0.5))
+    for one in placed:
+        if draw.random() < often:
+            one["metadata"]["deletionTimestamp"] = "2026-01-02T05:00:00Z"
+        if draw.random() < 2 * often:  # not everybody who is told to go has gone
+            one["status"]["conditions"] = draw.choice(CONDITIONS)
+    if draw.random() < 0.3:
+        draw.choice(placed)["status"].pop("startTime")
+    for one in found["objects"]:
+        if one["kind"] == "PodDisruptionBudget" and draw.random() < 0.5:
+            known = draw.sample(placed, min(2, len(placed)))
+            names = [pod["metadata"]["name"] for pod in known]
+            one["status"]["disruptedPods"] = dict.fromkeys(names, "2026-01-02T05:00:00Z")
+    for one in found["pods"]:
+        if draw.random() < 0.6:
+            one["status"]["nominatedNodeName"] = draw.choice([*nodes, *nodes, "gone"])
+        if draw.random() < 0.1:
+            one["spec"].setdefault("affinity", {})["nodeAffinity"] = _named(draw, nodes)
+    if draw.random() < 0.1:
+        found["config"] = _nobody()
+    return found
+
+
+def _named(draw: Random, nodes: list[str]) -> Object:
+    chosen = draw.sample(nodes, draw.randint(1, len(nodes)))
+    terms = [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [one]}]}
+        for one in chosen
+    ]
+    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+
+
+def _nobody() -> Object:
+    """A profile without DefaultPreemption."""
+    off = {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", "plugins": off}],
+    }

@@ -1,0 +1,62 @@
+"""What PostFilter says is kube-scheduler's, where pods are ending, promised or counted already."""
+
+from collections import Counter
+
+import pytest
+
+from muster.scoring import score_case
+from tests.parity.planted import planted
+from tests.parity.postfilter import case
+from tests.parity.preempting import differences
+from tests.simulation.planted import Bug
+
+SEEDS = range(300)
+STILL_LEAVING = "preemption: not eligible due to a terminating pod on the nominated node."
+
+
+@pytest.fixture(scope="module")
+def answered(oracle):
+    """(seed, case, kube-scheduler's answer)"""
+    cases = [case(seed) for seed in SEEDS]
+    return list(zip(SEEDS, cases, oracle.ask_all(cases), strict=True))
+
+
+def test_it_says_and_does_the_same(answered):
+    seen: Counter[str] = Counter()
+    for seed, asked, theirs in answered:
+        assert "error" not in theirs, f"seed {seed}: {theirs}"
+        assert differences(asked, score_case(asked), theirs) == [], f"seed {seed}"
+        for pod in theirs["pods"]:
+            found = pod.get("preemption")
+            if found is not None:
+                victims = found["candidates"].get(found["best"], {"victims": ()})["victims"]
+                seen["waits for who is leaving"] += found["message"] == STILL_LEAVING
+                seen["some victims leave already"] += len(found["evicted"]) < len(victims)
+                seen["preempts nobody"] += "config" in asked
+    assert len(seen) == 3
+    assert all(count >= 10 for count in seen.values()), seen
+
+
+def _bug(name: str, old: str, new: str, module: str = "muster.scoring") -> Bug:
+    return Bug(name, module, (old, new))
+
+
+CASE = "shared.adapters.worlds.case"
+PLANTED = (
+    _bug("everybody-is-waited-for", "if one.preempted and", "if one.pod.terminating and"),
+    _bug("equals-are-waited-for", "priority < spec.priority", "priority <= spec.priority"),
+    _bug("on-any-node", "one.pod.node == node for", "one.pod.node != '' for"),
+    _bug("hopeless-place-is-kept", "return row in rows", "return True"),
+    _bug("told-twice", "if not one.terminating", "if True"),
+    _bug("profile-not-asked", "if not self._state.plugins_of(spec).profile.preempts", "if False"),
+    _bug("counted-again", "named=self._counted", "named=()"),
+    _bug("any-reason", 'and one.text("reason") == "PreemptionByScheduler"', "", CASE),
+    _bug("any-status", 'one.text("status") == "True" and ', "", CASE),
+    _bug("not-ending-yet", "pod.terminating and _is_preempted", "_is_preempted", CASE),
+)
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
+def test_a_change_is_noticed(bug, answered):
+    with planted(bug):
+        assert any(differences(asked, score_case(asked), theirs) for _, asked, theirs in answered)
