@@ -12,16 +12,19 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 _MODULE = Path(__file__).parent / "oracle"
-_ROOT = "k8s.io/kubernetes/pkg/scheduler/framework/"
+_KUBERNETES = "k8s.io/kubernetes"
+_ROOT = f"{_KUBERNETES}/pkg/scheduler/framework/"
 # The plugins that run for no pod here (gates, queue order, binding), are switched off by default,
 # or come later (DynamicResources); and what Kubernetes' own tests use.
 _OTHER_FILES = re.compile(
@@ -30,12 +33,18 @@ _OTHER_FILES = re.compile(
     # Scores by capacity (a gate that is off), and a cache of what is being bound.
     r"|volumebinding/(scorer|passive_assume_cache)\.go$"
 )
+# The same scores by capacity.
+_OTHER_PLACES = {
+    ("plugins/volumebinding/volume_binding.go", name)
+    for name in ("PreScore", "Score", "ScoreExtensions")
+}
 _OTHER_FUNCTIONS = re.compile(
     r"^(Clone|clone|EventsToRegister|Name|New\w*|Reserve|SignPod|Unreserve)$"
     r"|^is\w*SchedulableAfter|PreBind|^PreEnqueue$|Assume|^BindPodVolumes$|^bindAPIUpdate$"
     r"|^checkBindings$|DRA|^deviceMatchesClass$|^build\w+CacheKey$|^nodeMatches$|^isFit$|^Fits$"
     r"|^haveAnyRequestedResourcesIncreased$|^hasRestartableInitContainer$"
-    r"|^prepareCandidate|^clearNominatedNodeName$"
+    # Evictions beside the cycle, and behind a gate that is off.
+    r"|^prepareCandidateAsync$|^IsPodRunningPreemption$|^checkCSIDriverOnNode$"
     # Asked by queueing hints alone.
     r"|^involvedInTopologySpreading$|^podLabelsMatchSpreadConstraints$|^isPVCRequestedFromPod$"
     r"|^hasConstraintWithNodeTaintsPolicyHonor$|^checkTopologyKeyLabelsChanged$"
@@ -45,6 +54,13 @@ _OTHER_FUNCTIONS = re.compile(
 )
 _BLOCK = re.compile(r"^(\S+):(\d+)\.\d+,(\d+)\.\d+ (\d+) (\d+)$")
 _FUNCTION = re.compile(r"^(\S+):(\d+):\s+(\S+)\s+[\d.]+%$")
+
+
+# What such a block says: only a fault of the API server, the caller or the set-up leads there.
+_ERROR = re.compile(
+    r"AsStatus\(|Errorf\(|errors\.New|HandleError|statusError|return .*\berr$|err\)$"
+)
+Source: TypeAlias = Callable[[str], Sequence[str]]
 
 
 @dataclass(slots=True)
@@ -59,16 +75,21 @@ class Reached:
     missed_lines: list[int] = field(default_factory=list)
 
 
-def functions(blocks: Iterable[str], starts: Iterable[str]) -> list[Reached]:
-    """What counts, from a profile (`go tool covdata textfmt`) and `go tool cover -func`."""
+def functions(
+    blocks: Iterable[str], starts: Iterable[str], source: Source = lambda _file: ()
+) -> list[Reached]:
+    """What counts, from a profile (`go tool covdata textfmt`) and `go tool cover -func`. With the
+    lines of the files, blocks that only pass an error on do not.
+    """
     begins: dict[str, list[tuple[int, Reached]]] = defaultdict(list)
     for found in filter(None, map(_FUNCTION.match, starts)):
         file, line, name = found.groups()
         begins[file].append((int(line), Reached(file.removeprefix(_ROOT), name)))
     for found in filter(None, map(_BLOCK.match, blocks)):
-        file, (line, _, statements, count) = found[1], map(int, found.groups()[1:])
+        file, (line, last, statements, count) = found[1], map(int, found.groups()[1:])
         within = [one for first, one in begins[file] if first <= line]
-        if not within:
+        # The line on which a block begins is the condition before it.
+        if not within or _ERROR.search("\n".join(source(file)[line:last])):
             continue
         within[-1].statements += statements
         if count:
@@ -80,16 +101,40 @@ def functions(blocks: Iterable[str], starts: Iterable[str]) -> list[Reached]:
 
 
 def _counts(one: Reached) -> bool:
+    if (one.file, one.name) in _OTHER_PLACES:
+        return False
     return not (_OTHER_FILES.search(one.file) or _OTHER_FUNCTIONS.search(one.name))
 
 
-def read(folder: Path) -> list[Reached]:
-    """What the runs that wrote into the folder have reached, together."""
+def read(folder: Path, errors: bool = True) -> list[Reached]:
+    """What the runs that wrote into the folder have reached, together; `errors`: blocks that only
+    pass an error on count as well.
+    """
     with tempfile.NamedTemporaryFile(suffix=".txt") as profile:
         _go("covdata", "textfmt", f"-i={folder.resolve()}", f"-o={profile.name}")
         starts = _go("cover", f"-func={profile.name}")
         blocks = Path(profile.name).read_text(encoding="utf-8")
-    return functions(blocks.splitlines(), starts.splitlines())
+    source = (lambda _file: ()) if errors else _source()
+    return functions(blocks.splitlines(), starts.splitlines(), source)
+
+
+def _source() -> Source:
+    """The lines of kube-scheduler's files, as Go's module cache has them."""
+    done = subprocess.run(
+        ["go", "list", "-m", "-f", "{{.Dir}}", _KUBERNETES],
+        cwd=_MODULE,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    root = Path(done.stdout.strip())
+
+    @cache
+    def lines(file: str) -> Sequence[str]:
+        path = root / file.removeprefix(f"{_KUBERNETES}/")
+        return path.read_text(encoding="utf-8").splitlines() if path.is_file() else ()
+
+    return lines
 
 
 def _go(*arguments: str) -> str:
@@ -124,12 +169,13 @@ def _table(ones: list[Reached]) -> Table:
 def main(
     folder: Path = typer.Argument(help="what GOCOVERDIR named"),
     at_least: float = typer.Option(0.0, help="fail below so many percent"),
+    errors: bool = typer.Option(True, help="count what happens on errors"),
     only: str = typer.Option(
         "", help="files whose path matches, such as 'noderesources|nodeports'"
     ),
 ) -> None:
     """Table of the reached statements, file by file."""
-    ones = [one for one in read(folder) if re.search(only, one.file)]
+    ones = [one for one in read(folder, errors) if re.search(only, one.file)]
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(_table(ones))
     console.print(f"{percent(ones):.1f} % of the statements that decide about pods")

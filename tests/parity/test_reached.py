@@ -33,5 +33,20 @@ def test_statements_belong_to_the_function_that_begins_above_them():
     assert percent(found) == 87.5
 
 
+def test_blocks_that_pass_an_error_on_may_be_left_out():
+    lines = [""] * 60
+    lines[25] = "\t\treturn nil, fwk.AsStatus(err)"
+    found = functions(BLOCKS, STARTS, lambda file: lines if file == FIT else ())
+    assert [(one.name, one.reached, one.statements) for one in found] == [
+        ("Filter", 2, 2),
+        ("Score", 5, 5),
+    ]
+    lines[25], lines[22] = (
+        "",
+        "\tif err != nil {",
+    )  # the condition before the block is no part of it
+    assert percent(functions(BLOCKS, STARTS, lambda _file: lines)) == 87.5
+
+
 def test_nothing_is_no_percent():
     assert percent([]) == 0
