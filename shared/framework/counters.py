@@ -265,6 +265,8 @@ class Counters:
 
     def owned(self, kind: str, spec: PodSpec) -> list[tuple[str, int]]:
         """(topology key, row) of the terms of this kind that speak about pods of a spec."""
+        if not self.index:
+            return []
         return [
             (owning.topology_key, self.index[owning])
             for owning in self._ownings.at(places_of(spec))

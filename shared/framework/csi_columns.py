@@ -22,11 +22,13 @@ class CsiColumns:
         self._known = known
         self._version = -1
         self._limits: dict[str, I64] = {}
+        self._lowest: dict[str, int] = {}
         self._migrated: dict[str, Mask] = {}
 
     def forget(self) -> None:
         """Some CSINode is another than before."""
         self._limits.clear()
+        self._lowest.clear()
         self._migrated.clear()
 
     def _at(self, version: int) -> None:
@@ -45,7 +47,13 @@ class CsiColumns:
                 for one in known.drivers if known is not None else ():
                     if one.name == driver and one.count is not None:
                         column[row] = one.count
+            limited = column[column != NO_LIMIT]
+            self._lowest[driver] = int(limited.min()) if len(limited) else NO_LIMIT
         return column
+
+    def lowest(self, driver: str) -> int:
+        """The lowest limit of any node, NO_LIMIT = none has one; `limits` were asked for before."""
+        return self._lowest[driver]
 
     def migrated(self, kind: str, nodes: Sequence[Node], version: int) -> Mask:
         """Nodes where a driver has taken over volumes of this kind. Read-only for the caller."""

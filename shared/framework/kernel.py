@@ -5,6 +5,7 @@ a result.
 """
 
 import numpy as np
+from msgspec.structs import replace
 
 from shared.framework.between import Cycles, Rules, as_columns, refused_with, rules_of
 from shared.framework.cache import RowCache, feasible_count, fresh_row, update
@@ -22,6 +23,7 @@ from shared.framework.sweep import Sweep
 from shared.framework.table import NodeTable
 
 CACHE_BYTES = 64 * 1024 * 1024
+ALIKE_MAX = 256
 NO_ROWS = np.zeros(0, np.int64)
 LOWEST = np.iinfo(np.int64).min
 FEW_ROWS = 10  # rows up to which asking one by one in Python is quicker than numpy's fixed cost
@@ -65,8 +67,9 @@ class Kernel:
             held = _held_here(table, held)
         rules = rules_of(table, sig)
         # A row of a signature that is asked for once is not worth its memory.
-        once, sig.asked = not sig.asked, True
-        static, local, feasible = self._row(table, sig, once)
+        whose = shared_by(table, sig)
+        once, whose.asked = not whose.asked, True
+        static, local, feasible = self._row(table, whose, once)
         if rules is not None and not _all_pass(table, rules, held):
             return _cycles(table, sig, rules, (static, local, feasible), held).next()
         if held:
@@ -212,6 +215,23 @@ class Kernel:
         local = local.copy()
         update(local, table, sig, static, changed)
         return static, local, feasible_count(local)
+
+
+def shared_by(table: NodeTable, sig: Signature) -> Signature:
+    """The one whose row stands for all that differ from it in their volumes alone, at which nothing
+    local looks: pods with a claim each have a signature each.
+    """
+    if not sig.uses or sig.plugins.custom:
+        return sig
+    if sig.alike is None:
+        base = table.parent or table
+        if len(base.alike) > ALIKE_MAX:
+            base.alike = {}
+        found = base.alike.setdefault((sig.plugins, replace(sig.spec, volumes=())), sig)
+        if found is sig:  # no reference to itself, which only the collector would end
+            return sig
+        sig.alike = found
+    return sig.alike
 
 
 def _all_pass(table: NodeTable, rules: Rules, held: Held | None) -> bool:

@@ -46,7 +46,16 @@ class Signature:
     """
 
     __slots__ = (
-        *("amount_checks", "asked", "best_effort", "checks", "cpu", "delta", "filter_delta"),
+        *(
+            "alike",
+            "amount_checks",
+            "asked",
+            "best_effort",
+            "checks",
+            "cpu",
+            "delta",
+            "filter_delta",
+        ),
         *("gpu_count", "gpu_milli", "linear", "memory", "ports", "requests", "room", "room_cpu"),
         *("room_memory", "score_delta", "sig_id", "spec", "taken_cpu", "taken_memory"),
         *(
@@ -107,6 +116,7 @@ class Signature:
         self.more_scored = tuple(self._more_scored(table)) if table.scored else ()
         self.linear = self.gpu_count == 0 and not self.checked_ports and not self.more_scored
         self.asked = False  # whether a kernel met it before; a hint for its cache, not state
+        self.alike: Signature | None = None  # whose row a kernel keeps for it, once it was asked
         self._floors: tuple[slice, F64] | None = None
         # Rules between pods: the counters that a pod moves (their owner keeps this), and what
         # applies to it (between.rules_of keeps that).

@@ -81,6 +81,8 @@ class NodeTable:
         # Static parts of signatures by what static plugins look at; kept by static.static_of.
         self.statics: dict[Hashable, Static] = {}
         self.statics_of = (-1, -1)
+        # Signatures whose rows are those of others, too; kept by kernel.shared_by.
+        self.alike: dict[Hashable, Signature] = {}
         self.forked_at = 0  # of a trial: where its table's changes stood
         self._keys: list[TieKey] = []
         self._rows: dict[int, int] = {}

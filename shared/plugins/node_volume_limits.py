@@ -30,7 +30,7 @@ class NodeVolumeLimits:
         csi, where = table.storage.csi, (table.nodes, table.static_version)
         limits = {driver: csi.limits(driver, *where) for driver in self._new}
         self._limited = {
-            driver: column for driver, column in limits.items() if (column != NO_LIMIT).any()
+            driver: column for driver, column in limits.items() if csi.lowest(driver) != NO_LIMIT
         }
 
     @property
@@ -64,7 +64,10 @@ class NodeVolumeLimits:
         """Whether every node takes all of the pod's volumes, whatever is attached already."""
         if counts.changed_uses():
             return False
-        most = self._columns(counts).count(driver) + len(self._new[driver])
+        used, new = self._columns(counts).count(driver), len(self._new[driver])
+        if int(used.max(initial=0)) + new <= self._table.storage.csi.lowest(driver):
+            return True
+        most = used + new
         return not ((most > limits) & (limits != NO_LIMIT)).any()
 
     def _columns(self, counts: Counts) -> AttachedColumns:

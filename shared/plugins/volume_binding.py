@@ -62,7 +62,7 @@ class VolumeBinding:
 
     def _reachable(self) -> Iterator[tuple[str, Mask]]:
         """The first claim whose volume is not for a node tells why."""
-        if not self._bound:
+        if not any(map(self._is_particular, self._bound)):
             return
         conflict, missing = (np.zeros(self._table.size, np.bool_) for _ in range(2))
         for claim in self._bound:
@@ -74,6 +74,11 @@ class VolumeBinding:
                 conflict |= ~self._reached(volume)
         yield NODE_CONFLICT, conflict
         yield NOT_THERE, missing
+
+    def _is_particular(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether a bound claim's volume is missing, or not to be reached from every node."""
+        volume = self._table.storage.volumes.get(claim.volume)
+        return volume is None or bool(volume.node_affinity or volume.in_tree)
 
     def _reached(self, volume: PersistentVolume) -> Mask:
         """Nodes from which a bound volume can be used."""

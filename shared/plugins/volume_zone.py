@@ -33,7 +33,7 @@ class VolumeZone:
     @property
     def apply(self) -> bool:
         """Whether some node is refused."""
-        return bool(self.rejects) or bool(self._refused.any())
+        return bool(self.rejects) or bool(self._needs and self._refused.any())
 
     def refusals(self) -> Iterator[tuple[str, Mask, bool]]:
         """Nodes elsewhere: (message, nodes, resolvable)."""

@@ -5,9 +5,10 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from shared.framework import kernel as kernels
 from shared.framework import storage_changes
 from shared.framework.between import rules_of
-from shared.framework.csi_columns import CsiColumns
+from shared.framework.csi_columns import NO_LIMIT, CsiColumns
 from shared.framework.kernel import Kernel
 from shared.framework.migration import PLUGINS
 from shared.framework.signature import Signature
@@ -256,3 +257,40 @@ def test_a_batch_is_the_same_as_one_pod_after_the_other(seed):
         alone.append(pick.row)
         table.charge(wanted, rows(pick.row))
     assert together == alone
+
+
+def test_pods_that_differ_in_volumes_alone_have_one_row():
+    table = table_of(node(1), node(2))
+    table.storage = storage(limit=9)
+    kernel, sigs = Kernel(), [signature(table, i, ClaimUse(f"c{i}")) for i in range(CLAIMS)]
+    larger = Signature(table, 9, spec(cpu=700, namespace="a", volumes=(ClaimUse("c1"),)))
+    table.counters.add(larger)
+    for sig in (*sigs, larger, larger):
+        pick, naive = kernel.place_one(table, sig), kernel.place_naive(table, sig)
+        assert pick is not None
+        assert (pick.row, pick.total) == (naive.rows[0], naive.totals[0])
+        if sig is not larger:
+            table.charge(sig, rows(pick.row))
+    assert len(kernel.cache) == 2
+    assert {sig.alike for sig in sigs[1:]} == {sigs[0]}
+    assert sigs[0].alike is None
+
+
+def test_the_rows_that_others_share_are_not_kept_for_ever(monkeypatch):
+    monkeypatch.setattr(kernels, "ALIKE_MAX", 2)
+    table = table_of(node(1))
+    table.storage = storage(limit=9)
+    for number in range(1, 9):
+        wanted = spec(cpu=number, namespace="a", volumes=(ClaimUse("c1"),))
+        sig = Signature(table, number, wanted)
+        table.counters.add(sig)
+        Kernel().place_one(table, sig)
+        assert len(table.alike) <= 3
+
+
+def test_the_lowest_limit_is_that_of_the_nodes_that_have_one():
+    told = storage(limit=3)
+    table = table_of(node(1), node(2), node(3))
+    for driver, lowest in ((DRIVER, 3), ("other", NO_LIMIT)):
+        told.csi.limits(driver, table.nodes, 1)
+        assert told.csi.lowest(driver) == lowest
