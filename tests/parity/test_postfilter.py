@@ -10,7 +10,7 @@ from tests.parity.postfilter import case
 from tests.parity.preempting import differences
 from tests.simulation.planted import Bug
 
-SEEDS = range(300)
+SEEDS = range(400)
 STILL_LEAVING = "preemption: not eligible due to a terminating pod on the nominated node."
 
 
