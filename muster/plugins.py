@@ -26,8 +26,8 @@ from shared.framework.custom import HIGHER, LOWER, METHODS, Plugin, Registered
 from shared.machine.core import Core
 from shared.ports.bind_plugin import BindPlugin
 
-AT_BIND = (custom.PRE_BIND, custom.BIND, custom.POST_BIND)
-NOT_YET = {"post_filter": "postFilter", "permit": "permit", "unreserve": "reserve"}
+AT_BIND = (custom.PERMIT, custom.PRE_BIND, custom.BIND, custom.POST_BIND)
+NOT_YET = {"post_filter": "postFilter", "unreserve": "reserve"}
 """Methods that would never be asked, and the extension points they are taken for."""
 IMPORTS = {
     *("__future__", "bisect", "collections", "collections.abc", "dataclasses", "enum", "fractions"),
@@ -199,7 +199,7 @@ def _check_acting(plugin: BindPlugin, where: str) -> None:
     """Whether it decides nothing and can be waited for. Raises UsageFault."""
     for method in plugin.pure:
         raise UsageFault(f"{where}: has {method}: what decides extends Plugin, in another file")
-    for method in filter(plugin.has, ("pre_bind", "bind", "post_bind")):
+    for method in filter(plugin.has, ("permit", "pre_bind", "bind", "post_bind")):
         if not inspect.iscoroutinefunction(getattr(plugin, method)):
             raise UsageFault(f"{where}: {method} must be `async def`")
     if not isinstance(plugin.timeout_s, int | float) or not plugin.timeout_s > 0:

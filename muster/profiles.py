@@ -68,8 +68,8 @@ def read_profiles(
 def _plugins_of(profile: Profile) -> tuple[CustomPlugin, ...]:
     """All plugins of users that it enables anywhere."""
     sorting = () if profile.queue_sort is None else (profile.queue_sort,)
-    at_bind = (*profile.reserve, *profile.pre_bind, *profile.bind, *profile.post_bind)
-    return (*profile.custom, *profile.pre_enqueue, *sorting, *at_bind)
+    at_bind = (*profile.permit, *profile.pre_bind, *profile.bind, *profile.post_bind)
+    return (*profile.custom, *profile.pre_enqueue, *sorting, *profile.reserve, *at_bind)
 
 
 def judges_of(config: Configuration | None, source: ObjectSource) -> Judges | None:
@@ -125,6 +125,7 @@ def _queue_plugins(profiles: Sequence[Profile]) -> dict[str, Any]:
 def _bind_plugins(profiles: Sequence[Profile]) -> dict[str, Any]:
     """Who acts when pods are bound, where plugins of users do."""
     points = {
+        "permit": {one.name: one.permit for one in profiles if one.permit},
         "pre_bind": {one.name: one.pre_bind for one in profiles if one.pre_bind},
         "bind": {one.name: one.bind for one in profiles if one.bind},
         "post_bind": {one.name: one.post_bind for one in profiles if one.post_bind},

@@ -14,7 +14,7 @@ from muster.mesh import make_core
 from muster.recorded import Recorded
 from services.binding.core.state import BindingState
 from services.binding.core.table import DEAD, FACT, NAMED
-from services.binding.transitions import FOR_VOLUMES, Phase
+from services.binding.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
 from services.placement.core.nominations import held_against
 from services.placement.core.state import PlacementState
 from services.placement.core.undecided import obstacle
@@ -324,6 +324,8 @@ def _bind_standing(answer: Answer, queue: QueueingState, binding: BindingState, 
         answer.detail = f"reserved: its bind is {phase.name.lower()}"
         if phase in FOR_VOLUMES:
             answer.detail = "reserved: waits until the claims of its volumes are bound"
+        elif phase in FOR_PERMIT:
+            answer.detail = "reserved: waits until the permit plugins of its profile agree"
 
 
 def _about(pod: int, gang: int, types: tuple[type[Event], ...]) -> Holds:

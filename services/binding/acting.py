@@ -6,6 +6,7 @@ failed. In `bind` that leaves open what came of the pod, which is then asked for
 
 import asyncio
 import logging
+from contextlib import AbstractAsyncContextManager, nullcontext
 from types import NoneType
 from typing import Any
 
@@ -20,7 +21,9 @@ from shared.ports.cluster import PodRef
 AT_ONCE = 256
 DEADLINE = "context deadline exceeded"
 TEXT_MAX = 500
+PERMIT, PRE_BIND = "Permit", "PreBind"
 ANSWERS: dict[str, tuple[type, ...]] = {
+    "permit": (str, NoneType),
     "pre_bind": (str, NoneType),
     "bind": (bool, str),
     "post_bind": (object,),
@@ -34,20 +37,45 @@ class Acting:
     def __init__(self) -> None:
         self._room = asyncio.Semaphore(AT_ONCE)
 
+    async def permit(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> str:
+        """Why the pod may not have the node, in kube-scheduler's words; empty = all agree. They are
+        asked side by side, and so are all pods, for one may wait for another.
+        """
+        plugins = config.permit.get(spec.scheduler, ())
+        asked = [asyncio.ensure_future(self._permitted(one, spec, ref, node)) for one in plugins]
+        try:
+            for said in asyncio.as_completed(asked):
+                text = await said
+                if text:
+                    return text
+            return ""
+        finally:
+            for one in asked:
+                one.cancel()
+
+    async def _permitted(self, one: CustomPlugin, spec: PodSpec, ref: PodRef, node: str) -> str:
+        said, error = await self._asked(one, "permit", spec, ref, node, nullcontext())
+        if error == DEADLINE:
+            plugin = registered(one.name, one.sha256)
+            assert isinstance(plugin, BindPlugin)
+            waited = _go_duration(plugin.timeout_s)
+            said = f"rejected due to timeout after waiting {waited} at plugin {one.name}"
+            error = ""
+        return _refusal(one, PERMIT, said, error)
+
     async def pre_bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> str:
         """Why the pod may not be bound, in kube-scheduler's words; empty = all are done."""
         for one in config.pre_bind.get(spec.scheduler, ()):
-            said, error = await self._asked(one, "pre_bind", spec, ref, node)
-            if error:
-                return f'running PreBind plugin "{one.name}": {error}'
-            if said is not None:
-                return f"0/1 nodes are available: 1 {said or one.name}."
+            said, error = await self._asked(one, "pre_bind", spec, ref, node, self._room)
+            text = _refusal(one, PRE_BIND, said, error)
+            if text:
+                return text
         return ""
 
     async def bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> Answer | None:
         """What came of it; None = all leave it to DefaultBinder."""
         for one in config.bind.get(spec.scheduler, ()):
-            said, error = await self._asked(one, "bind", spec, ref, node)
+            said, error = await self._asked(one, "bind", spec, ref, node, self._room)
             if error:
                 return Answer.UNKNOWN
             if isinstance(said, str):
@@ -60,10 +88,16 @@ class Acting:
     async def post_bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> None:
         """All of them are told; what goes wrong is counted and logged."""
         for one in config.post_bind.get(spec.scheduler, ()):
-            await self._asked(one, "post_bind", spec, ref, node)
+            await self._asked(one, "post_bind", spec, ref, node, self._room)
 
     async def _asked(
-        self, one: CustomPlugin, method: str, spec: PodSpec, ref: PodRef, node: str
+        self,
+        one: CustomPlugin,
+        method: str,
+        spec: PodSpec,
+        ref: PodRef,
+        node: str,
+        room: AbstractAsyncContextManager[Any],
     ) -> tuple[Any, str]:
         """The answer, and what went wrong."""
         plugin: Any = None
@@ -71,7 +105,7 @@ class Acting:
             plugin = registered(one.name, one.sha256)
             assert isinstance(plugin, BindPlugin), f"{one.name} decides, and does not act"
             pod = BoundPod(spec, plugin.reads, ref.namespace, ref.name, ref.uid)
-            async with self._room, asyncio.timeout(plugin.timeout_s):
+            async with room, asyncio.timeout(plugin.timeout_s):
                 said = await getattr(plugin, method)(pod, node)
             if not isinstance(said, ANSWERS[method]):
                 raise TypeError(f"{method} gave {type(said).__name__}")
@@ -85,3 +119,16 @@ class Acting:
             plugin.errors += 1
         log.warning("plugin %s failed for pod %s: %s", one.name, ref.name, error)
         return None, error
+
+
+def _go_duration(seconds: float) -> str:
+    """As Go writes it."""
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes:.0f}m{rest:g}s" if minutes else f"{rest:g}s"
+
+
+def _refusal(one: CustomPlugin, point: str, said: str | None, error: str) -> str:
+    """As kube-scheduler has it in a pod's condition; empty = the plugin agrees."""
+    if error:
+        return f'running {point} plugin "{one.name}": {error}'
+    return "" if said is None else f"0/1 nodes are available: 1 {said or one.name}."

@@ -24,6 +24,7 @@ from shared.events.binding import (
     BindsAsked,
     EvictionsAsked,
     FencesAsked,
+    PermitsAsked,
     PostBindsAsked,
     PreBindsAsked,
     ReadsAsked,
@@ -44,6 +45,7 @@ from shared.ports.cluster import BindRequest, Cluster, PodRead, PodRef, VolumeRe
 CHUNK_PODS = 1_024
 CHUNKS_IN_FLIGHT = 16
 DOUBT_S = 1.0
+LOOK_S = 1.0
 FENCE_MESSAGE = "the bind to the chosen node was given up"
 UNKNOWN = PodRead(Answer.UNKNOWN)
 
@@ -97,6 +99,9 @@ class BindingShell:
             case PreBindsAsked():
                 for pod in unpack(effect.ids).tolist():
                     self._keep(self._pre_bind(effect_id, pod))
+            case PermitsAsked():
+                for pod in unpack(effect.ids).tolist():
+                    self._keep(self._permit(effect_id, pod))
             case PostBindsAsked():
                 for pod in unpack(effect.ids).tolist():
                     self._keep(self._post_bind(effect_id, pod))
@@ -192,11 +197,34 @@ class BindingShell:
             async with self._room:
                 await self._post(effect_id, state, rows)
 
-    async def _pre_bind(self, effect_id: int, pod: int) -> None:
+    def _is_asked(self, effect_id: int, pod: int) -> bool:
+        """Whether the plugins before its bind are still to say what they think of the pod."""
         state = self._state()
         row = state.table.find(pod)
-        if row < 0 or pod not in state.hooked or state.table.effects.item(row) != effect_id:
+        return row >= 0 and pod in state.hooked and state.table.effects.item(row) == effect_id
+
+    async def _permit(self, effect_id: int, pod: int) -> None:
+        if not self._is_asked(effect_id, pod):
             return
+        state = self._state()
+        row = state.table.find(pod)
+        node = state.node_names.get(state.table.nodes.item(row), "")
+        asking = self._acting.permit(state.config, state.hooked[pod], _ref(state, row), node)
+        task = asyncio.ensure_future(asking)
+        try:
+            # Nobody tells when the pod has gone: its plugins would wait for it in vain.
+            while not (await asyncio.wait((task,), timeout=LOOK_S))[0]:
+                if not self._is_asked(effect_id, pod):
+                    return
+            self._offer(PreBindAnswers(effect_id, pack([pod]), (task.result(),)))
+        finally:
+            task.cancel()
+
+    async def _pre_bind(self, effect_id: int, pod: int) -> None:
+        if not self._is_asked(effect_id, pod):
+            return
+        state = self._state()
+        row = state.table.find(pod)
         node = state.node_names.get(state.table.nodes.item(row), "")
         spec = state.hooked[pod]
         text = await self._acting.pre_bind(state.config, spec, _ref(state, row), node)

@@ -23,37 +23,55 @@ class Phase(IntEnum):
     FENCING = 8  # the patch is out
     VOLUMES = 9  # the volumes of its claims are to be written when it is due
     WRITING = 10  # the writes are out
-    WRITTEN = 11  # the shard says when the claims are bound
+    WRITTEN = 11  # the shard says when the claims are bound; written again when it is due
     PRE_BIND = 12  # preBind plugins of users are to run when it is due
     PRE_BINDING = 13  # they run
-    BOUND = 14
-    GONE = 15
-    FOREIGN = 16
-    ABANDONED = 17
-    REFUSED = 18
+    PERMIT = 14  # permit plugins of users are to be asked when it is due
+    PERMITTING = 15  # they are asked, and may make the pod wait
+    BOUND = 16
+    GONE = 17
+    FOREIGN = 18
+    ABANDONED = 19
+    REFUSED = 20
 
 
 FOR_VOLUMES = (Phase.VOLUMES, Phase.WRITING, Phase.WRITTEN)
-FOR_PLUGINS = (Phase.PRE_BIND, Phase.PRE_BINDING)
+FOR_PERMIT = (Phase.PERMIT, Phase.PERMITTING)
+FOR_PLUGINS = (*FOR_PERMIT, Phase.PRE_BIND, Phase.PRE_BINDING)
 UNSENT = (Phase.WAITING, Phase.QUEUED, Phase.REPEAT, *FOR_VOLUMES, *FOR_PLUGINS)
 SENT = (Phase.QUEUED, Phase.ASKED, Phase.REPEAT, Phase.READ, Phase.READING)
 OPEN = (Phase.WAITING, *SENT, Phase.FENCE, Phase.FENCING, *FOR_VOLUMES, *FOR_PLUGINS)
-OUT = (Phase.ASKED, Phase.READING, Phase.FENCING, Phase.WRITING, Phase.PRE_BINDING)
+SLOW = (Phase.REPEAT, Phase.READ, Phase.FENCE, Phase.VOLUMES, Phase.PERMIT, Phase.PRE_BIND)
+OUT = (
+    *(Phase.ASKED, Phase.READING, Phase.FENCING, Phase.WRITING),
+    *(Phase.PRE_BINDING, Phase.PERMITTING),
+)
 
 TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     (Phase.IDLE, "reserved"): Phase.WAITING,
-    (Phase.WAITING, "known"): Phase.QUEUED,
-    (Phase.WAITING, "known_with_volumes"): Phase.VOLUMES,
-    (Phase.VOLUMES, "volumes_asked"): Phase.WRITING,
+    (Phase.WAITING, "known_to_ask_permit"): Phase.PERMIT,
+    (Phase.PERMIT, "permit_asked"): Phase.PERMITTING,
+    (Phase.PERMITTING, "pre_bind_failed"): Phase.REFUSED,
+    **{(phase, "known"): Phase.QUEUED for phase in (Phase.WAITING, Phase.PERMITTING)},
+    **{(phase, "known_with_volumes"): Phase.VOLUMES for phase in (Phase.WAITING, Phase.PERMITTING)},
+    **{(phase, "volumes_asked"): Phase.WRITING for phase in (Phase.VOLUMES, Phase.WRITTEN)},
     (Phase.WRITING, "done"): Phase.WRITTEN,
     (Phase.WRITING, "unknown"): Phase.VOLUMES,
     (Phase.WRITING, "busy"): Phase.VOLUMES,
     (Phase.WRITING, "refused"): Phase.ABANDONED,
     **{(phase, "volumes_bound"): Phase.QUEUED for phase in FOR_VOLUMES},
     **{(phase, "volumes_bound_with_plugins"): Phase.PRE_BIND for phase in FOR_VOLUMES},
-    **{(phase, "volumes_failed"): Phase.ABANDONED for phase in (Phase.WAITING, *FOR_VOLUMES)},
-    **{(phase, "volumes_taken"): Phase.REFUSED for phase in (Phase.WAITING, Phase.VOLUMES)},
-    (Phase.WAITING, "known_with_plugins"): Phase.PRE_BIND,
+    **{
+        (phase, "volumes_failed"): Phase.ABANDONED
+        for phase in (Phase.WAITING, *FOR_PERMIT, *FOR_VOLUMES)
+    },
+    **{
+        (phase, "volumes_taken"): Phase.REFUSED
+        for phase in (Phase.WAITING, Phase.PERMIT, Phase.VOLUMES)
+    },
+    **{
+        (phase, "known_with_plugins"): Phase.PRE_BIND for phase in (Phase.WAITING, Phase.PERMITTING)
+    },
     (Phase.PRE_BIND, "pre_bind_asked"): Phase.PRE_BINDING,
     (Phase.PRE_BINDING, "pre_bound"): Phase.QUEUED,
     (Phase.PRE_BINDING, "pre_bind_failed"): Phase.REFUSED,

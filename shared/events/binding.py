@@ -71,6 +71,15 @@ class VolumesOver(Event, frozen=True, gc=False):
         return ("placement",)
 
 
+class PermitsAsked(Event, frozen=True, gc=False):
+    """Effect: ask the permit plugins of users about these pods; what they say comes as what
+    preBind plugins do. They may have been asked before.
+    """
+
+    effect: int
+    ids: bytes
+
+
 class PreBindsAsked(Event, frozen=True, gc=False):
     """Effect: have the preBind plugins of users run for these pods; they may have run before."""
 
@@ -79,7 +88,9 @@ class PreBindsAsked(Event, frozen=True, gc=False):
 
 
 class PreBindFailed(Event, frozen=True, gc=False):
-    """A preBind plugin of a user says no, or failed: the pod is given up, to be tried again."""
+    """A permit or preBind plugin of a user says no, or failed: the pod is given up, to be tried
+    again.
+    """
 
     pod: int
     node: int
@@ -160,6 +171,7 @@ BindingEvent = (
     | VolumesGranted
     | VolumesTaken
     | VolumesOver
+    | PermitsAsked
     | PreBindsAsked
     | PreBindFailed
     | PostBindsAsked

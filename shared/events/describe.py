@@ -205,7 +205,7 @@ WORLD: dict[type[Event], Line] = {
     observed.InputRejected: lambda e, v: f"rejected {e.what}: {e.field} {e.rule}",
     observed.BindAnswers: _bind_answers,
     observed.PreBindAnswers: lambda e, v: (
-        f"preBind plugins: {'; '.join(filter(None, e.texts)) or 'done'} "
+        f"plugins before the bind: {'; '.join(filter(None, e.texts)) or 'done'} "
         f"for {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
     ),
     observed.PostBindAnswers: lambda e, v: (
@@ -358,6 +358,9 @@ BINDS: dict[type[Event], Line] = {
     ),
     binding.VolumesOver: lambda e, v: (
         f"promises of volumes are over: {', '.join(map(str, column_of(e, 'numbers')))}"
+    ),
+    binding.PermitsAsked: lambda e, v: (
+        f"ask permit plugins about {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
     ),
     binding.PreBindsAsked: lambda e, v: (
         f"run preBind plugins for {v.pods(column_of(e, 'ids'))} (effect {e.effect})"

@@ -154,7 +154,9 @@ class VolumeAnswers(Event, frozen=True, gc=False):
 
 
 class PreBindAnswers(Event, frozen=True, gc=False):
-    """What preBind plugins of users came to: a text for each pod, empty = they are done."""
+    """What permit or preBind plugins of users came to: a text for each pod, empty = they agree, or
+    are done.
+    """
 
     effect: int
     ids: bytes

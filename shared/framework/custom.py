@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 PRE_ENQUEUE, QUEUE_SORT = "preEnqueue", "queueSort"
 PRE_FILTER, FILTER, PRE_SCORE, SCORE = "preFilter", "filter", "preScore", "score"
-RESERVE, PRE_BIND, BIND, POST_BIND = "reserve", "preBind", "bind", "postBind"
+RESERVE = "reserve"
+PERMIT, PRE_BIND, BIND, POST_BIND = "permit", "preBind", "bind", "postBind"
 METHODS = {
     PRE_ENQUEUE: ("pre_enqueue",),
     QUEUE_SORT: ("queue_sort",),
@@ -27,6 +28,7 @@ METHODS = {
     PRE_SCORE: ("pre_score",),
     SCORE: ("score", "score_node"),
     RESERVE: ("reserve",),
+    PERMIT: ("permit",),
     PRE_BIND: ("pre_bind",),
     BIND: ("bind",),
     POST_BIND: ("post_bind",),

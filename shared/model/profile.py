@@ -79,9 +79,9 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     `custom` are the plugins of users that look at nodes; `pre_enqueue` and `queue_sort` those that
     say who is queued, and in which order in place of PrioritySort. `percentage_of_nodes_to_score`:
     the share of nodes after which a search for nodes ends, 0 = it follows from their number, None =
-    it never ends early. `reserve` are plugins of users that hand out what nodes have; `pre_bind`,
-    `bind` (before DefaultBinder) and `post_bind` those that act when a pod is bound. `extended` =
-    extenders filter or score its nodes as well.
+    it never ends early. `reserve` are plugins of users that hand out what nodes have; `permit`,
+    `pre_bind`, `bind` (before DefaultBinder) and `post_bind` those that act when a pod is bound.
+    `extended` = extenders filter or score its nodes as well.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -106,6 +106,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     pre_enqueue: tuple[CustomPlugin, ...] = ()
     queue_sort: CustomPlugin | None = None
     reserve: tuple[CustomPlugin, ...] = ()
+    permit: tuple[CustomPlugin, ...] = ()
     pre_bind: tuple[CustomPlugin, ...] = ()
     bind: tuple[CustomPlugin, ...] = ()
     post_bind: tuple[CustomPlugin, ...] = ()
@@ -113,7 +114,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     @property
     def acts_at_bind(self) -> bool:
         """Whether plugins of users act when its pods are bound."""
-        return bool(self.pre_bind or self.bind or self.post_bind)
+        return bool(self.permit or self.pre_bind or self.bind or self.post_bind)
 
     def weight(self, plugin: str) -> int:
         """What a score plugin counts, 0 = it does not run."""

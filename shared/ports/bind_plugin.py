@@ -31,6 +31,12 @@ class BindPlugin(Plugin):
 
     timeout_s: ClassVar[float] = TIMEOUT_S
 
+    async def permit(self, pod: BoundPod, node: str) -> str | None:
+        """Whether the pod may have this node: why not, or None. It may take as long as `timeout_s`,
+        with the pod's place held; it is cancelled when the pod no longer waits.
+        """
+        raise NotImplementedError
+
     async def pre_bind(self, pod: BoundPod, node: str) -> str | None:
         """What is to be done before the pod is bound to this node; why it may not be, or None."""
         raise NotImplementedError

@@ -68,6 +68,35 @@ class Binds(BindPlugin):
         return False
 
 
+class Companions(BindPlugin):
+    """Pods of priority -N wait until N of them are there."""
+
+    timeout_s = 90.0
+    reads = ("priority",)
+    waiting: ClassVar[list[tuple[int, asyncio.Event]]] = []
+
+    async def permit(self, pod: BoundPod, node: str) -> Any:
+        if pod.name == "denied":
+            return "it is denied"
+        mine = (pod["priority"], asyncio.Event())
+        self.waiting.append(mine)
+        try:
+            together = [event for count, event in self.waiting if count == pod["priority"]]
+            if len(together) < -pod["priority"]:
+                await mine[1].wait()
+            else:
+                for event in together:
+                    event.set()
+        finally:
+            self.waiting.remove(mine)
+        return None
+
+
+@pytest.fixture
+def companions():
+    yield from _known(Companions(), Companions.waiting)
+
+
 @pytest.fixture
 def acts():
     yield from _known(Acts(), Acts.said)
@@ -86,13 +115,13 @@ def _known(plugin: Any, kept: list[Any]):
     PLUGINS.clear()
 
 
-def played(story: Any, *points: str, name: str, placements: int = 1) -> None:
+def played(story: Any, *points: str, name: str, placements: int = 1, nodes: int = 2) -> None:
     own = (CustomPlugin(name, "0"),)
     columns: dict[str, Any] = dict.fromkeys(points, own)
     profile = Profile(**columns)
     binding = {point: {SCHEDULER: own} for point in points}
-    nodes = node("one", 1_000), node("two", 1_000)
-    play(story, *nodes, profiles=[profile], binding=binding, placements=placements)
+    made = [node(f"node-{number}", 1_000) for number in range(nodes)]
+    play(story, *made, profiles=[profile], binding=binding, placements=placements)
 
 
 @pytest.mark.parametrize("placements", [1, 2])
@@ -117,9 +146,8 @@ def test_a_pod_that_pre_bind_is_against_gives_its_place_back_and_is_tried_again(
         assert scene.running("never") == 0
         assert 3 <= acts.count("pre_bind", "never") <= 10, "with backoff"
         assert acts.count("post_bind", "never") == 0
+        assert await reasons(scene) == {"0/1 nodes are available: 1 it may not."}
         events = [one async for one in scene._events(BINDING)]
-        failed = {one.reason for one in events if isinstance(one, PreBindFailed)}
-        assert failed == {"0/1 nodes are available: 1 it may not."}
         assert not any(isinstance(one, BindsAsked) and unpack(one.ids).size for one in events)
         # What it held is free for others whenever it waits.
         scene.pods("a", "b", cpu_milli=1_000)
@@ -143,8 +171,7 @@ def test_what_fails_is_tried_again(acts, name, reason):
         await scene.settle(120)
         assert scene.running(name) == 1
         assert acts.count("post_bind", name) == 1
-        events = [one async for one in scene._events(BINDING)]
-        (failed,) = {one.reason for one in events if isinstance(one, PreBindFailed)}
+        (failed,) = await reasons(scene)
         assert failed.startswith(reason)
 
     played(story, "pre_bind", "post_bind", name="Acts")
@@ -170,3 +197,58 @@ def test_bind_comes_before_default_binder_which_takes_what_is_left(binds):
         assert binds.errors == 1
 
     played(story, "bind", name="Binds")
+
+
+def test_pods_that_permit_lets_wait_hold_their_places_and_go_together(companions):
+    async def story(scene: Scene):
+        # More than there is room for in what other plugins may do at once.
+        first = [f"pod-{number}" for number in range(299)]
+        scene.pods(*first, cpu_milli=1, priority=-300)
+        await scene.settle(20)
+        assert scene.running(*first) == 0
+        assert len(companions.waiting) == 299
+        scene.pods("last", cpu_milli=1, priority=-300)
+        await scene.settle(20)
+        assert scene.running(*first, "last") == 300
+
+    played(story, "permit", name="Companions", nodes=4)
+
+
+def test_who_waits_too_long_gives_its_place_back_and_is_tried_again(companions):
+    async def story(scene: Scene):
+        scene.pods("alone", cpu_milli=1_000, priority=-2)
+        await scene.settle(60)
+        scene.pods("full", cpu_milli=1_000)
+        await scene.settle(10)
+        scene.pods("wants", cpu_milli=1_000)
+        await scene.settle(15)
+        assert scene.running("full", "wants") == 1, "one place is held"
+        await scene.settle(20)
+        assert scene.running("full", "wants") == 2
+        scene.delete("full", "wants")
+        scene.pods("company", cpu_milli=1_000, priority=-2)
+        await scene.settle(60)
+        assert scene.running("alone", "company") == 2
+        (why,) = await reasons(scene)
+        assert why.endswith(" 1 rejected due to timeout after waiting 1m30s at plugin Companions.")
+
+    played(story, "permit", name="Companions")
+
+
+def test_who_is_denied_says_why_and_who_goes_away_waits_no_longer(companions):
+    async def story(scene: Scene):
+        scene.pods("denied", "gone", cpu_milli=CPU, priority=-2)
+        await scene.settle(10)
+        assert await reasons(scene) == {"0/1 nodes are available: 1 it is denied."}
+        assert len(companions.waiting) == 1
+        scene.delete("gone")
+        await scene.settle(5)
+        assert companions.waiting == []
+
+    played(story, "permit", name="Companions")
+
+
+async def reasons(scene: Scene) -> set[str]:
+    """Why binds were given up before anything was sent."""
+    events = [one async for one in scene._events(BINDING)]
+    return {one.reason for one in events if isinstance(one, PreBindFailed)}

@@ -22,7 +22,7 @@ from shared.ports.bind_plugin import BindPlugin, BoundPod
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
 OWN = [{"name": "Acts", "sha256": "0"}]
-POINTS = ("pre_bind", "bind", "post_bind")
+POINTS = ("permit", "pre_bind", "bind", "post_bind")
 
 
 class Acts(BindPlugin):
@@ -30,6 +30,12 @@ class Acts(BindPlugin):
 
     timeout_s = 5.0
     asked: ClassVar[Counter[tuple[str, str]]] = Counter()
+
+    async def permit(self, pod: BoundPod, node: str) -> Any:
+        number = crc32(pod.uid.encode())
+        first = self._note("permit", pod) == 1
+        await asyncio.sleep(10 if first and not number % 4 else 0.03 * (number % 5))
+        return "not now" if first and number % 7 == 1 else None
 
     async def pre_bind(self, pod: BoundPod, node: str) -> Any:
         first = self._note("pre_bind", pod) <= crc32(pod.uid.encode()) % 3
@@ -73,6 +79,7 @@ def test_every_seed_is_safe_and_comes_to_rest(seed: int) -> None:
     told = [uid for method, uid in Acts.asked if method == "post_bind"]
     assert len(told) > 20
     for uid in told:
+        assert Acts.asked["permit", uid] > (crc32(uid.encode()) % 7 == 1), "against its plugin"
         assert Acts.asked["bind", uid]
         assert Acts.asked["pre_bind", uid] > crc32(uid.encode()) % 3, "bound against its plugin"
     assert max(Acts.asked.values()) < 60, "with backoff"

@@ -10,14 +10,15 @@ from itertools import islice
 import numpy as np
 
 from services.binding.core import patches
-from services.binding.core.rows import has_pre_bind, later, move, settle_rows, trim
+from services.binding.core.rows import has_permit, has_pre_bind, later, move, settle_rows, trim
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
 from services.binding.core.table import FACT, MAYBE, NAMED, NEEDED
-from services.binding.transitions import FOR_PLUGINS, FOR_VOLUMES, Phase
+from services.binding.transitions import FOR_PLUGINS, FOR_VOLUMES, SLOW, Phase
 from shared.events.base import Event
 from shared.events.binding import (
     BindsAsked,
     FencesAsked,
+    PermitsAsked,
     PreBindsAsked,
     ReadsAsked,
     VolumesAsked,
@@ -101,16 +102,25 @@ def known(state: BindingState, row: int) -> None:
     if mark == NODE_GONE:
         move(state, row, "node_gone_unsent")
     elif mark == NODE_LIVE and table.flags.item(row) & NAMED:
-        pod = table.ids.item(row)
-        if pod in state.volumes:
-            move(state, row, "known_with_volumes")
-            state.due[pod] = state.now_ms
-        elif has_pre_bind(state, pod):
-            move(state, row, "known_with_plugins")
-            state.due[pod] = state.now_ms
+        if has_permit(state, table.ids.item(row)):
+            move(state, row, "known_to_ask_permit")
+            state.due[table.ids.item(row)] = state.now_ms
         else:
-            move(state, row, "known")
-            state.todo.append(pod)
+            permitted(state, row)
+
+
+def permitted(state: BindingState, row: int) -> None:
+    """Nobody is against the bind: its volumes come first, then plugins of users, then itself."""
+    pod = state.table.ids.item(row)
+    if pod in state.volumes:
+        move(state, row, "known_with_volumes")
+        state.due[pod] = state.now_ms
+    elif has_pre_bind(state, pod):
+        move(state, row, "known_with_plugins")
+        state.due[pod] = state.now_ms
+    else:
+        move(state, row, "known")
+        state.todo.append(pod)
 
 
 def recheck(state: BindingState, pods: list[int]) -> None:
@@ -162,12 +172,11 @@ def _binds_asked(state: BindingState, pods: I64) -> BindsAsked:
 
 
 def ask_due(state: BindingState) -> Iterator[Event]:
-    """Repeats, reads, fences, writes of volumes and preBind plugins whose time has come, by id."""
+    """Repeats, reads, fences, writes of volumes and plugins whose time has come, by id."""
     if not state.due:
         return
     now_ms, table = state.now_ms, state.table
-    slow = (Phase.REPEAT, Phase.READ, Phase.FENCE, Phase.VOLUMES, Phase.PRE_BIND)
-    groups: dict[Phase, list[int]] = {phase: [] for phase in slow}
+    groups: dict[Phase, list[int]] = {phase: [] for phase in (*SLOW, Phase.WRITTEN)}
     for pod in sorted(pod for pod, due_ms in state.due.items() if due_ms <= now_ms):
         groups[Phase(table.phases.item(table.row(pod)))].append(pod)
     for phase, pods in groups.items():
@@ -179,10 +188,12 @@ def ask_due(state: BindingState) -> Iterator[Event]:
                 yield BindsAsked(effect, ids, pack(table.nodes[rows]), pack(table.revisions[rows]))
             elif phase is Phase.READ:
                 yield ReadsAsked(effect, ids)
-            elif phase is Phase.VOLUMES:
+            elif phase in (Phase.VOLUMES, Phase.WRITTEN):
                 yield VolumesAsked(effect, ids)
             elif phase is Phase.PRE_BIND:
                 yield PreBindsAsked(effect, ids)
+            elif phase is Phase.PERMIT:
+                yield PermitsAsked(effect, ids)
             else:
                 yield FencesAsked(effect, ids)
 

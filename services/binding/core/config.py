@@ -12,7 +12,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """`effect_pods` is about how many pods one effect asks for; a request without a definite
     answer is repeated after `repeat_initial_ms`, doubling up to `repeat_max_ms`; `status_patches`
     also writes waiting pods' messages to their status, but not the same one within `fresh_ms`.
-    `pre_bind`, `bind` and `post_bind` are plugins of users, by scheduler.
+    `permit`, `pre_bind`, `bind` and `post_bind` are plugins of users, by scheduler.
     """
 
     effect_pods: int = 4_096
@@ -20,6 +20,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     repeat_max_ms: int = 5_000
     status_patches: bool = False
     fresh_ms: int = 15_000
+    permit: dict[str, tuple[CustomPlugin, ...]] = {}
     pre_bind: dict[str, tuple[CustomPlugin, ...]] = {}
     bind: dict[str, tuple[CustomPlugin, ...]] = {}
     post_bind: dict[str, tuple[CustomPlugin, ...]] = {}

@@ -1,4 +1,4 @@
-"""Plugins of users at a bind: before it (preBind) and after it (postBind), run as effects.
+"""Plugins of users at a bind: before it (permit, preBind) and after it (postBind), run as effects.
 
 An answer is definite: done, or why not. They run again if nobody recorded an answer, so a plugin
 has to bear that. Nothing is known here of the plugins but whose pods they want.
@@ -6,13 +6,13 @@ has to bear that. Nothing is known here of the plugins but whose pods they want.
 
 from collections.abc import Iterator
 
-from services.binding.core.binds import open_effect
+from services.binding.core.binds import open_effect, permitted
 from services.binding.core.patches import waits_for
 from services.binding.core.rows import leave_effect, move
 from services.binding.core.state import BindingState
 from services.binding.transitions import Phase
 from shared.events.base import Event
-from shared.events.binding import PostBindsAsked, PreBindFailed, PreBindsAsked
+from shared.events.binding import PermitsAsked, PostBindsAsked, PreBindFailed, PreBindsAsked
 from shared.events.observed import PostBindAnswers, PreBindAnswers
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
@@ -27,12 +27,13 @@ def reserved(state: BindingState, ids: bytes, spec: PodSpec) -> None:
             state.hooked[pod] = spec
 
 
-def pre_binds_asked(state: BindingState, event: PreBindsAsked) -> None:
+def asked(state: BindingState, event: PermitsAsked | PreBindsAsked) -> None:
     """The plugins run for these pods."""
     open_effect(state, event.effect, event)
+    word = "permit_asked" if isinstance(event, PermitsAsked) else "pre_bind_asked"
     for pod in unpack(event.ids).tolist():
         row = state.table.row(pod)
-        move(state, row, "pre_bind_asked")
+        move(state, row, word)
         state.table.effects[row] = event.effect
 
 
@@ -43,10 +44,13 @@ def pre_bind_answers(state: BindingState, event: PreBindAnswers) -> None:
         row = table.find(pod)
         if row < 0 or table.effects.item(row) != event.effect:
             continue
-        if table.phases.item(row) != Phase.PRE_BINDING or pod in state.pre_bind_no:
+        phase = table.phases.item(row)
+        if phase not in (Phase.PERMITTING, Phase.PRE_BINDING) or pod in state.pre_bind_no:
             continue
         if text:
             state.pre_bind_no[pod] = text
+        elif phase == Phase.PERMITTING:
+            permitted(state, row)
         else:
             move(state, row, "pre_bound")
             state.todo.append(pod)

@@ -10,13 +10,13 @@ from services.binding.core import promises
 from services.binding.core.config import Config
 from services.binding.core.state import BindingState, PostBind
 from services.binding.core.table import FACT, MAYBE
-from services.binding.transitions import FOR_VOLUMES, TRANSITIONS, Phase
+from services.binding.transitions import FOR_PERMIT, FOR_VOLUMES, TRANSITIONS, Phase
 from services.binding.transitions import OUT as PHASES_OUT
 from shared.model.columns import I64
 
 IDLE, WAITING, QUEUED = int(Phase.IDLE), int(Phase.WAITING), int(Phase.QUEUED)
 BOUND, FOREIGN = int(Phase.BOUND), int(Phase.FOREIGN)
-BEFORE_BIND = (Phase.WAITING, *FOR_VOLUMES)
+BEFORE_BIND = (Phase.WAITING, *FOR_PERMIT, *FOR_VOLUMES)
 OUT = frozenset(int(phase) for phase in PHASES_OUT)
 """Plain numbers, because every bind goes through here."""
 
@@ -85,6 +85,12 @@ def has_pre_bind(state: BindingState, pod: int) -> bool:
     """Whether plugins of users run before the pod is bound."""
     spec = state.hooked.get(pod)
     return spec is not None and spec.scheduler in state.config.pre_bind
+
+
+def has_permit(state: BindingState, pod: int) -> bool:
+    """Whether plugins of users are asked before anything is done for the pod."""
+    spec = state.hooked.get(pod)
+    return spec is not None and spec.scheduler in state.config.permit
 
 
 def _unhook(state: BindingState, pod: int, node: int, end: Phase) -> None:

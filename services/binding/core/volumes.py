@@ -10,13 +10,17 @@ from services.binding.core.binds import known, open_effect
 from services.binding.core.patches import waits_for
 from services.binding.core.rows import has_pre_bind, later, move
 from services.binding.core.state import BindingState
-from services.binding.transitions import FOR_VOLUMES, Phase
+from services.binding.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
 from shared.events.binding import VolumesAsked, VolumesTaken
 from shared.events.observed import VolumeAnswers
 from shared.events.placement import Reserved, VolumesBound, VolumesFailed
 from shared.model.answers import Answer
 from shared.model.columns import unpack
 
+AGAIN_MS = 30_000
+"""Whoever makes volumes takes the node off a claim again when that came to nothing. Of both changes
+a list shows none, so the shard would wait for ever for a claim that nobody is at work on.
+"""
 WORDS = {Answer.DONE: "done", Answer.UNKNOWN: "unknown", Answer.BUSY: "busy"}
 """Everything else is a definite no."""
 
@@ -47,8 +51,11 @@ def answers(state: BindingState, event: VolumeAnswers) -> None:
             continue
         if state.table.phases.item(row) == Phase.WRITING:
             word = WORDS.get(Answer(code), "refused")
-            if move(state, row, word) is Phase.VOLUMES:
+            after = move(state, row, word)
+            if after is Phase.VOLUMES:
                 later(state, row)
+            elif after is Phase.WRITTEN:
+                state.due[pod] = state.now_ms + AGAIN_MS
 
 
 def bound(state: BindingState, event: VolumesBound) -> None:
@@ -60,9 +67,11 @@ def bound(state: BindingState, event: VolumesBound) -> None:
             continue
         if state.promises:
             promises.over(state, pod, event.world)
-        if state.table.phases.item(row) == Phase.WAITING:
+        phase = state.table.phases.item(row)
+        if phase not in FOR_VOLUMES:
             del state.volumes[pod]
-            known(state, row)
+            if phase == Phase.WAITING:
+                known(state, row)
             continue
         state.table.tries[row] = 0
         if has_pre_bind(state, pod):
@@ -96,4 +105,4 @@ def _row(state: BindingState, pod: int, node: int) -> int:
         return -1
     if pod in state.taken:
         return -1
-    return row if state.table.phases.item(row) in (Phase.WAITING, *FOR_VOLUMES) else -1
+    return row if state.table.phases.item(row) in (Phase.WAITING, *FOR_PERMIT, *FOR_VOLUMES) else -1

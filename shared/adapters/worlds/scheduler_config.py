@@ -22,6 +22,7 @@ from shared.adapters.worlds.scheduler_extenders import extenders_of
 from shared.adapters.worlds.scheduler_plugins import (
     BIND,
     FILTER,
+    PERMIT,
     POST_BIND,
     POST_FILTER,
     PRE_BIND,
@@ -204,6 +205,7 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
         pre_enqueue=_own(names[PRE_ENQUEUE]),
         queue_sort=next(iter(_own(names[QUEUE_SORT])), None),
         reserve=_own(names[RESERVE]),
+        permit=_own(names[PERMIT]),
         pre_bind=_own(names[PRE_BIND]),
         bind=_own(names[BIND]),
         post_bind=_own(names[POST_BIND]),

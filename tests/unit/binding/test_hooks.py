@@ -7,12 +7,14 @@ from shared.events.base import Configured
 from shared.events.binding import (
     BindsAsked,
     FencesAsked,
+    PermitsAsked,
     PostBindsAsked,
     PreBindFailed,
     PreBindsAsked,
+    VolumesAsked,
 )
 from shared.events.observed import PostBindAnswers, PreBindAnswers, VolumeAnswers
-from shared.events.placement import VolumesBound
+from shared.events.placement import VolumesBound, VolumesFailed
 from shared.model.answers import Answer
 from shared.model.columns import pack
 from shared.model.objects import PodSpec
@@ -37,6 +39,10 @@ REFUSED = [("BindFailed", [1], "refused", [1])]
 
 def hooked(pairs=None, **more):
     return msgspec.structs.replace(reserved(pairs or {1: 1}), spec=SPEC, **more)
+
+
+def chosen(pairs=None):
+    return hooked(pairs, volumes=(Choice("a", "c", "u", "v", "w"),))
 
 
 def done(effect: int, *pods: int, text: str = "") -> PreBindAnswers:
@@ -160,3 +166,68 @@ def test_without_such_plugins_nothing_is_kept():
     assert not steps.state.post_binds
     steps.when(Configured({"binding": {"post_bind": PLUGIN}}))
     assert not steps.state.hooked
+
+
+def permitting(event=None, **more):
+    """One pod about which permit plugins are asked as effect 1."""
+    steps = binding(permit=PLUGIN, **more)
+    assert steps.when(named(1), event or hooked()) == [PermitsAsked(1, pack([1]))]
+    return steps
+
+
+def test_permit_comes_before_everything_else():
+    steps = permitting(chosen(), pre_bind=PLUGIN)
+    reloaded(steps)
+    assert steps.when(done(7, 1)) == [], "another effect's answer"
+    (writes,) = steps.when(done(1, 1))
+    assert writes == VolumesAsked(2, pack([1]))
+    assert steps.when(done(1, 1)) == [], "said twice"
+    steps.when(VolumeAnswers(2, pack([1]), bytes([Answer.DONE])))
+    assert steps.when(VolumesBound(pack([1]), pack([1]))) == [PreBindsAsked(3, pack([1]))]
+    assert steps.when(done(3, 1)) == [BindsAsked(4, pack([1]), pack([1]), pack([11]))]
+
+
+def test_without_anything_else_the_bind_follows():
+    steps = permitting()
+    assert steps.when(done(1, 1)) == [BindsAsked(2, pack([1]), pack([1]), pack([11]))]
+    assert not steps.state.due
+
+
+def test_who_may_not_have_the_node_is_given_up_and_asked_about_again():
+    steps = permitting(chosen())
+    events = steps.when(done(1, 1, text="alone"))
+    assert events[0] == PreBindFailed(1, 1, "alone")
+    assert told(events[1:]) == REFUSED
+    assert not steps.state.volumes
+    reloaded(steps)
+    assert steps.when(hooked({1: 2})) == [PermitsAsked(2, pack([1]))]
+
+
+def test_volumes_that_are_bound_while_the_pod_waits_are_not_written():
+    steps = permitting(chosen())
+    assert steps.when(VolumesBound(pack([1]), pack([1]))) == []
+    reloaded(steps)
+    assert steps.when(done(1, 1)) == [BindsAsked(2, pack([1]), pack([1]), pack([11]))]
+
+
+def test_volumes_that_fail_while_the_pod_waits_end_the_wait():
+    steps = permitting(chosen())
+    assert told(steps.when(VolumesFailed(1, 1, "gone"))) == ABANDONED
+    assert steps.when(done(1, 1)) == []
+    assert not steps.core.effects(steps.state)
+
+
+@pytest.mark.parametrize(
+    ("fact", "end"),
+    [
+        (gone(1), ("BindFailed", [1], "gone", [1])),
+        (nodes_gone(1), *ABANDONED),
+        (assigned({1: 2}), ("BindFailed", [1], "foreign", [1])),
+        (assigned({1: 1}), ("Bound", [1], [1])),
+    ],
+)
+def test_a_fact_ends_the_wait(fact, end):
+    steps = permitting(chosen())
+    assert told(steps.when(fact)) == [end]
+    assert steps.when(done(1, 1)) == []
+    reloaded(steps)

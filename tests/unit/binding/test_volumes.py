@@ -80,6 +80,22 @@ def test_what_is_not_certain_is_written_again(answer):
     assert len(steps.when(BOUND)) == 1
 
 
+def test_what_comes_to_nothing_unseen_is_written_again():
+    steps = steps_of_one()
+    assert steps.when(written(1)) == []
+    due_ms = steps.core.due_ms(steps.state)
+    assert due_ms == steps.state.now_ms + 30_000
+    steps.state.now_ms = due_ms - 1
+    assert steps.when() == []
+    reloaded(steps)
+    steps.core.check(steps.state)
+    steps.state.now_ms = due_ms
+    assert steps.when() == [VolumesAsked(2, pack([1]))]
+    steps.when(written(2))
+    assert len(steps.when(BOUND)) == 1
+    assert not steps.state.due
+
+
 @pytest.mark.parametrize("answer", [Answer.REFUSED, Answer.GONE, Answer.STALE])
 def test_a_definite_no_gives_the_pod_up(answer):
     steps = steps_of_one()

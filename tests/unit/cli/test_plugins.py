@@ -16,6 +16,7 @@ PLUGIN, CONFIG = EXAMPLE / "off_spot.py", EXAMPLE / "scheduler-config.yaml"
 TEAMS, TEAMS_CONFIG = EXAMPLE / "teams.py", EXAMPLE / "teams-config.yaml"
 LICENSES, LICENSES_CONFIG = EXAMPLE / "licenses.py", EXAMPLE / "licenses-config.yaml"
 LEDGER, LEDGER_CONFIG = EXAMPLE / "ledger.py", EXAMPLE / "ledger-config.yaml"
+PAIRS, PAIRS_CONFIG = EXAMPLE / "pairs.py", EXAMPLE / "pairs-config.yaml"
 HEAD = "from muster.plugin import *\nimport numpy as np\nclass One(Plugin):\n"
 ACTS = "import time\nfrom muster.plugin import *\nclass One(BindPlugin):\n"
 FILTER = " def filter(self, pod, nodes):\n  "
@@ -71,9 +72,13 @@ def _forgotten():
             HEAD + " def pre_bind(self, pod, node): pass\n",
             "One: extends preBind: the class must extend BindPlugin",
         ),
+        (
+            HEAD + " def permit(self, pod, node): pass\n",
+            "One: extends permit: the class must extend BindPlugin",
+        ),
         *(
             (HEAD + FILTER + f"pass\n def {method}(self): pass\n", f"One: {method} would never be")
-            for method in ("permit", "post_filter", "unreserve")
+            for method in ("post_filter", "unreserve")
         ),
         (HEAD + " def reserve(self, pod): pass\n", "One: of reserve and room each needs the other"),
         (HEAD + FILTER + "pass\n def room(self, node): pass\n", "One: of reserve and room each"),
@@ -231,6 +236,24 @@ def test_a_plugin_that_acts_is_asked_before_each_bind_and_told_after_it(
     capsys.readouterr()
     assert main(["story", "pod/nobody", run]) == 0
     assert "1 nobody pays for the pod." in capsys.readouterr().out
+
+
+def test_pods_that_wait_for_each_other_are_bound_and_replayed_without_the_plugin(tmp_path, capsys):
+    run, path = str(tmp_path / "run"), _teams_world(tmp_path / "world.json", "100m")
+    world = json.loads(path.read_text())
+    for one in world["items"]:
+        if one["metadata"]["name"] in ("low", "high"):
+            one["metadata"].setdefault("labels", {})["pair"] = "a"
+    path.write_text(json.dumps(world))
+    words = ["run", str(path), "--config", str(PAIRS_CONFIG), "--plugin", str(PAIRS), "-o", "json"]
+    assert main([*words, "--run-dir", run]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["bound"], result["waiting"], result["problems"]) == (3, 0, [])
+    PLUGINS.clear()
+    assert main(["replay", run]) == 0
+    capsys.readouterr()
+    assert main(["story", "pod/low", run]) == 0
+    assert "ask permit plugins about" in capsys.readouterr().out
 
 
 def test_a_binder_that_would_never_be_asked_is_refused(tmp_path, capsys):
