@@ -66,7 +66,7 @@ def _known() -> Iterator[None]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_seed_is_safe_and_comes_to_rest(seed: int) -> None:
-    scenario = make_volume_scenario(seed)
+    scenario = make_volume_scenario(seed, 3 if seed % 3 == 2 else 1)
     profile: dict[str, Any] = dict.fromkeys(POINTS, OWN)
     config = scenario.config | {
         "placement": scenario.config.get("placement", {}) | {"profiles": [profile]},

@@ -45,16 +45,13 @@ BUGS = (
         "held-for-ever",
         PLACEMENT + "volumes",
         ("wait.until_ms <= state.now_ms", "False"),
-        (
-            "        return f'provisioning failed for PVC \"{claim.name}\"'\n",
-            "        return None\n",
-        ),
+        ('    return "" if claim.is_bind_completed else None\n', "    return None\n"),
         first=(2,),
     ),
     Bug(
         "bound-without-volumes",
         BINDING + "binds",
-        ("        if pod in state.volumes:\n", "        if pod in ():\n"),
+        ("    if pod in state.volumes:\n", "    if pod in ():\n"),
         first=(0,),
     ),
     Bug(
