@@ -1,6 +1,7 @@
 """The simulated cluster seen from another process: same answers, and honest ones when it fails."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -69,11 +70,18 @@ async def test_a_watch_streams_and_says_gone(address):
             await anext(served.client.watch(0))
 
 
-async def test_a_lost_connection_leaves_binds_unknown_and_they_may_land(address):
-    cluster = started("a", config=SimConfig(latency_ms=500))
+async def test_a_lost_connection_leaves_binds_unknown_and_they_may_land(address, monkeypatch):
+    cluster = started("a", config=SimConfig(latency_ms=1_000))
+    bind, is_asked = cluster.bind, asyncio.Event()
+
+    def asked(requests: Any) -> Any:
+        is_asked.set()
+        return bind(requests)
+
+    monkeypatch.setattr(cluster, "bind", asked)
     async with Served(cluster, address) as served:
         binding = asyncio.ensure_future(served.client.bind([request(cluster, "a")]))
-        await asyncio.sleep(0.01)
+        await asyncio.wait_for(is_asked.wait(), 60)
         for writer in list(served.server._writers):
             writer.close()
         assert (await binding)[0].answer is Answer.UNKNOWN
