@@ -15,7 +15,7 @@ from functools import cached_property
 from muster.checker.between import ONE_SHARD, Around, Neighbours, Pairs
 from muster.checker.fits import Load, device_room, full_for, static_obstacle
 from muster.profiles import as_by_default, filters_by_default, has_own_filters
-from shared.model.extenders import POD
+from shared.model.extenders import CALLED, POD
 from shared.model.objects import CPU, Gang, Node, PodSpec
 from shared.model.profile import Profile
 
@@ -118,8 +118,8 @@ def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verd
 
 
 def _is_judged(pod: Waiting, own: Set[str]) -> bool:
-    """Whether its rules are known here."""
-    is_extended = POD in dict(pod.spec.shown)
+    """Whether its rules are known here: not what extenders say, or that they do not bind it."""
+    is_extended = POD in dict(pod.spec.shown) or any(one.binds(pod.spec) for one in CALLED)
     return pod.spec.scheduler not in own and not pod.spec.volumes and not is_extended
 
 

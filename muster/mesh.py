@@ -31,7 +31,7 @@ from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import placement
 from shared.ports.bus import Bus, JournalName, split_journal
 from shared.ports.cluster import Cluster
-from shared.ports.extenders import Judges
+from shared.ports.extenders import Binders, Judges
 from shared.ports.snapshots import SnapshotStore
 
 
@@ -102,6 +102,7 @@ class Mesh:
     is_alone: bool = False
     host: Host | None = None
     judges: Judges | None = None
+    binders: Binders | None = None
     members: dict[str, Member] = field(default_factory=dict)
 
     def member(self, journal: str) -> Member:
@@ -131,7 +132,7 @@ class Mesh:
         if journal.startswith("ingest/"):
             return IngestShell(self.cluster)
         if journal.startswith("binding/"):
-            return BindingShell(self.cluster)
+            return BindingShell(self.cluster, self.binders)
         if journal.startswith("placement/") and self.judges is not None:
             return PlacementShell(self.judges)
         return QuietShell()

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from muster.faults import UsageFault
-from shared.adapters.extenders import HttpExtenders, ObjectSource
+from shared.adapters.extenders import HttpBinders, HttpExtenders, ObjectSource
 from shared.adapters.worlds.scheduler_config import read_config
 from shared.framework import custom
-from shared.model.extenders import CALLED
+from shared.model.extenders import CALLED, Extender
 from shared.model.objects import (
     NO_EXECUTE,
     NO_SCHEDULE,
@@ -22,7 +22,7 @@ from shared.model.objects import (
 )
 from shared.model.profile import Configuration, CustomPlugin, Profile
 from shared.model.world import World
-from shared.ports.extenders import Judges
+from shared.ports.extenders import Binders, Judges
 
 PLUGIN = "PodTopologySpread"
 TOLERATES_ALL = tuple(Toleration("", "Exists", "", effect) for effect in (NO_SCHEDULE, NO_EXECUTE))
@@ -40,10 +40,10 @@ def read_profiles(
             raise UsageFault(f"--plugin: {name} needs a --config with a profile that enables it")
         return None
     found = read_config(path)
-    if found.extenders and placements > 1:
+    if placements > 1 and any(one.filter_verb or one.prioritize_verb for one in found.extenders):
         raise UsageFault(
-            f"--config {path}: extenders need one placement partition: no shard of several knows "
-            "all nodes"
+            f"--config {path}: extenders that filter or score need one placement partition: no "
+            "shard of several knows all nodes"
         )
     CALLED[:] = found.extenders
     enabled = {one.name for profile in found.profiles for one in _plugins_of(profile)}
@@ -77,6 +77,15 @@ def judges_of(config: Configuration | None, source: ObjectSource) -> Judges | No
     return HttpExtenders(source) if config is not None and config.extenders else None
 
 
+def binders_of(config: Configuration | None, writes: bool) -> Binders | None:
+    """Who asks the extender that binds; `writes`: it knows the cluster, and writes to it."""
+    return HttpBinders(writes) if config is not None and _binder(config) is not None else None
+
+
+def _binder(config: Configuration) -> Extender | None:
+    return next((one for one in config.extenders if one.bind_verb), None)
+
+
 def scheduler_names(config: Configuration | None, names: Sequence[str]) -> list[str]:
     """Whose pods are ours: those of the profiles, or of the names on the command line."""
     return list(names) if config is None else [profile.name for profile in config.profiles]
@@ -105,6 +114,9 @@ def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict
         "placement": {"profiles": msgspec.to_builtins(profiles)},
     }
     at_bind = _bind_plugins(profiles)
+    binder = _binder(config)
+    if binder is not None:
+        at_bind["binder"] = msgspec.to_builtins(binder)
     if at_bind:
         more["binding"] = at_bind
     if config.extenders:

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from shared.events.base import Event
-from shared.events.binding import Bound, PreBindFailed, VolumesTaken
+from shared.events.binding import BindFailed, Bound, PreBindFailed, VolumesTaken
 from shared.events.ingest import (
     GangSet,
     PodsGone,
@@ -83,6 +83,7 @@ class Tally:
             Reserved: self._devices,
             GangHeld: self._devices,
             Refused: self._refused,
+            BindFailed: self._not_bound,
             PreBindFailed: lambda event: self.messages.__setitem__(event.pod, event.reason),
             VolumesTaken: lambda event: self.messages.__setitem__(event.pod, event.reason),
             VolumesFailed: lambda event: self.messages.__setitem__(event.pod, event.reason),
@@ -174,6 +175,10 @@ class Tally:
 
     def _refused(self, event: Refused) -> None:
         self.refusals += len(unpack(event.ids))
+
+    def _not_bound(self, event: BindFailed) -> None:
+        if event.texts:
+            self.messages.update(zip(unpack(event.ids).tolist(), event.texts, strict=True))
 
     def _preempts(self, event: PreemptionOpened) -> None:
         self.preemptions += 1

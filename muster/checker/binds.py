@@ -262,7 +262,7 @@ def _justified(books: Binds, decision: Decision, pod: int, reason: str) -> bool:
             return any(node != decision.node for node in shown)
         case "refused":
             return not (decision.asked or decision.out or decision.maybe)
-        case "abandoned":
+        case "abandoned" | "failed":
             return decision.fenced or not (decision.out or decision.maybe)
         case _:
             return False

@@ -17,7 +17,7 @@ from muster.leading import Candidate, election_of, identity_in
 from muster.live import LiveRunner, Standing, line_of, result_of
 from muster.mesh import Mesh
 from muster.options import mesh_config, parse_settings
-from muster.profiles import judges_of, read_profiles, scheduler_names, with_profiles
+from muster.profiles import binders_of, judges_of, read_profiles, scheduler_names, with_profiles
 from muster.run_directory import FORMAT, JOURNALS, SNAPSHOTS, continued_run
 from services.ingest.core import WrongCluster
 from shared.adapters.kube_cluster import KubeCluster
@@ -73,6 +73,7 @@ def run_live(options: LiveOptions, output: str) -> None:
                 is_alone=True,
                 policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
                 judges=judges_of(profiles, cluster),
+                binders=binders_of(profiles, writes=True),
             )
             standing = loop.run(_schedule(cluster, mesh, candidate, quiet=output == "json"))
     except WrongCluster as error:

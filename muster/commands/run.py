@@ -13,7 +13,7 @@ from muster.event_loop import loop_factory
 from muster.faults import Fault
 from muster.mesh import Mesh
 from muster.options import mesh_config, parse_settings, sim_config
-from muster.profiles import judges_of, read_profiles, require_profiles, with_profiles
+from muster.profiles import binders_of, judges_of, read_profiles, require_profiles, with_profiles
 from muster.run_directory import (
     FORMAT,
     HISTORY,
@@ -125,6 +125,7 @@ def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:
             config=with_profiles(mesh_config(options.settings), options.profiles),
             policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
             judges=judges_of(options.profiles, SimObjects(cluster)),
+            binders=binders_of(options.profiles, writes=False),
         )
         runner = Runner(
             options.chosen.world, cluster, mesh, client(""), options.time_limit_s, display.show

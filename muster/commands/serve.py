@@ -14,7 +14,7 @@ from muster.event_loop import loop_factory
 from muster.faults import Fault, UsageFault
 from muster.mesh import Mesh, all_journals, default_owner, partitions, topics
 from muster.options import mesh_config, parse_settings
-from muster.profiles import judges_of, read_profiles, scheduler_names, with_profiles
+from muster.profiles import binders_of, judges_of, read_profiles, scheduler_names, with_profiles
 from muster.run_directory import SNAPSHOTS
 from muster.runner import first_error
 from shared.adapters.snapshot_directory import DirectorySnapshots
@@ -71,6 +71,7 @@ def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
         owner=what.owner or default_owner(),
         pace_ms=address.pace_ms,
         judges=None if kube is None else judges_of(profiles, kube.cluster),
+        binders=binders_of(profiles, writes=True),
     )
     with asyncio.Runner(loop_factory=loop_factory()) as loop:
         if kube is not None and _speaks(journals):

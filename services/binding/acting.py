@@ -1,4 +1,4 @@
-"""Plugins of users at a bind are run here, beside the requests, many pods at a time.
+"""Plugins of users and extenders at a bind are run here, beside the requests, many pods at a time.
 
 An answer is definite: done, or a text that says why not. A plugin that raises or takes too long has
 failed. In `bind` that leaves open what came of the pod, which is then asked for again.
@@ -8,15 +8,17 @@ import asyncio
 import logging
 from contextlib import AbstractAsyncContextManager, nullcontext
 from types import NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
 from services.binding.core.config import Config
 from shared.framework.custom import registered
 from shared.model.answers import Answer
+from shared.model.extenders import Extender
 from shared.model.objects import PodSpec
 from shared.model.profile import CustomPlugin
 from shared.ports.bind_plugin import BindPlugin, BoundPod
 from shared.ports.cluster import PodRef
+from shared.ports.extenders import Binders
 
 AT_ONCE = 256
 DEADLINE = "context deadline exceeded"
@@ -31,11 +33,26 @@ ANSWERS: dict[str, tuple[type, ...]] = {
 log = logging.getLogger("muster.binding")
 
 
+class Outcome(NamedTuple):
+    """What came of a bind, and in words why it failed. None = it is DefaultBinder's, or the cluster
+    does not know of it yet.
+    """
+
+    answer: Answer | None
+    text: str = ""
+
+
 class Acting:
     """Runs what the configuration names, which is given with each question."""
 
-    def __init__(self) -> None:
+    def __init__(self, binders: Binders | None = None) -> None:
         self._room = asyncio.Semaphore(AT_ONCE)
+        self._binders = binders
+
+    @staticmethod
+    def binds(config: Config, spec: PodSpec) -> bool:
+        """Whether anybody but DefaultBinder may want to bind such pods."""
+        return spec.scheduler in config.bind or _binder(config, spec) is not None
 
     async def permit(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> str:
         """Why the pod may not have the node, in kube-scheduler's words; empty = all agree. They are
@@ -72,18 +89,37 @@ class Acting:
                 return text
         return ""
 
-    async def bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> Answer | None:
-        """What came of it; None = all leave it to DefaultBinder."""
+    async def bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> Outcome:
+        """An extender goes before all plugins; one that may be ignored leaves it to them when it
+        fails.
+        """
+        binder = _binder(config, spec)
+        if binder is not None:
+            assert self._binders is not None, f"nobody asks extender {binder.url}"
+            async with self._room:
+                text = await self._binders.bind(binder, ref, node)
+            if not text:
+                # Whether the cluster shows it is looked at.
+                return Outcome(Answer.ASSIGNED if self._binders.writes else None)
+            log.warning("extender %s does not bind %s: %s", binder.url, ref.name, text)
+            if not binder.ignorable:
+                return Outcome(Answer.REFUSED, text[:TEXT_MAX])
+        return await self._bind_by_plugin(config, spec, ref, node)
+
+    async def _bind_by_plugin(
+        self, config: Config, spec: PodSpec, ref: PodRef, node: str
+    ) -> Outcome:
         for one in config.bind.get(spec.scheduler, ()):
             said, error = await self._asked(one, "bind", spec, ref, node, self._room)
             if error:
-                return Answer.UNKNOWN
+                return Outcome(Answer.UNKNOWN)
             if isinstance(said, str):
                 log.warning("plugin %s does not bind %s: %s", one.name, ref.name, said)
-                return Answer.REFUSED
+                text = f'running Bind plugin "{one.name}": {said}'
+                return Outcome(Answer.REFUSED, text[:TEXT_MAX])
             if said:
-                return Answer.DONE
-        return None
+                return Outcome(Answer.DONE)
+        return Outcome(None)
 
     async def post_bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> None:
         """All of them are told; what goes wrong is counted and logged."""
@@ -132,3 +168,9 @@ def _refusal(one: CustomPlugin, point: str, said: str | None, error: str) -> str
     if error:
         return f'running {point} plugin "{one.name}": {error}'
     return "" if said is None else f"0/1 nodes are available: 1 {said or one.name}."
+
+
+def _binder(config: Config, spec: PodSpec) -> Extender | None:
+    """The extender that binds such pods."""
+    binder = config.binder
+    return binder if binder is not None and binder.binds(spec) else None

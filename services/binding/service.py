@@ -41,6 +41,7 @@ from shared.machine.runtime import Offers
 from shared.model.answers import Answer
 from shared.model.columns import I64, pack, unpack
 from shared.ports.cluster import BindRequest, Cluster, PodRead, PodRef, VolumeRequest
+from shared.ports.extenders import Binders
 
 CHUNK_PODS = 1_024
 CHUNKS_IN_FLIGHT = 16
@@ -60,13 +61,13 @@ def make_core(placements: int) -> BindingCore:
 class BindingShell:
     """One ownership's sender."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        """Nothing happens before `start`."""
+    def __init__(self, cluster: Cluster, binders: Binders | None = None) -> None:
+        """Nothing happens before `start`. `binders` ask the extender that binds, if any does."""
         self._cluster = cluster
         self._owner: Offers | None = None
         self._tasks: dict[asyncio.Task[None], bool] = {}
         self._room = asyncio.Semaphore(CHUNKS_IN_FLIGHT)
-        self._acting = Acting()
+        self._acting = Acting(binders)
 
     def start(self, owner: Offers) -> None:
         """Open effects follow by `effect`."""
@@ -170,27 +171,29 @@ class BindingShell:
         self._offer_reads(effect_id, pods, answers, None)
 
     def _without_own(self, effect_id: int, state: BindingState, rows: I64) -> I64:
-        """Those that no plugin of a user may want to bind; the others go their own way."""
+        """Those that nobody else may want to bind; the others go their own way."""
         ids = state.table.ids[rows].tolist()
-        binding = state.config.bind
-        is_own = [pod in state.hooked and state.hooked[pod].scheduler in binding for pod in ids]
+        hooked, config = state.hooked, state.config
+        is_own = [pod in hooked and Acting.binds(config, hooked[pod]) for pod in ids]
         for pod, own in zip(ids, is_own, strict=True):
             if own:
-                self._keep(self._bind_by_plugin(effect_id, pod))
+                self._keep(self._bind_by_others(effect_id, pod))
         left: I64 = rows[~np.array(is_own, np.bool_)]
         return left
 
-    async def _bind_by_plugin(self, effect_id: int, pod: int) -> None:
+    async def _bind_by_others(self, effect_id: int, pod: int) -> None:
         state = self._state()
         row = state.table.find(pod)
         if row < 0 or pod not in state.hooked:
             return  # the pod is gone, or its bind is over
         node = state.node_names.get(state.table.nodes.item(row), "")
         spec = state.hooked[pod]
-        answer = await self._acting.bind(state.config, spec, _ref(state, row), node)
+        outcome = await self._acting.bind(state.config, spec, _ref(state, row), node)
         column = np.array([pod], np.int64)
-        if answer is not None:
-            self._offer_reads(effect_id, column, [PodRead(answer)], None)
+        if outcome.answer is not None:
+            texts = (outcome.text,) if outcome.text else ()
+            codes = bytes([outcome.answer])
+            self._offer(BindAnswers(effect_id, pack(column), codes, texts=texts))
             return
         rows = self._still(state, effect_id, column, Phase.ASKED)
         if len(rows):
@@ -265,7 +268,8 @@ class BindingShell:
         if not len(rows):
             return
         ids, targets = table.ids[rows], table.nodes[rows].tolist()
-        messages = [state.messages.get(pod, FENCE_MESSAGE) for pod in ids.tolist()]
+        told = state.messages if effect_id in state.patching else state.bind_no
+        messages = [told.get(pod, FENCE_MESSAGE) for pod in ids.tolist()]
         answers = await self._answers(len(rows), self._cluster.touch(_refs(state, rows), messages))
         self._offer_reads(effect_id, ids, answers, targets)
 

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from shared.adapters.extender_client import call
-from shared.model.extenders import Extender, ExtenderError, filtered, prioritized
+from shared.model.extenders import (
+    Extender,
+    ExtenderError,
+    filtered,
+    prioritized,
+    require_bound,
+)
+from shared.ports.cluster import PodRef
 from shared.ports.extenders import Judgement
 
 Objects = Mapping[str, Any]
@@ -115,3 +122,20 @@ def _judgement(left: Left, scored: dict[str, dict[str, int]], asked: Objects) ->
         failed=tuple(sorted(Counter(text for text, _resolvable in failed).items())),
         resolvable=sum(resolvable for _text, resolvable in failed),
     )
+
+
+class HttpBinders:
+    """Implements the port `Binders`."""
+
+    def __init__(self, writes: bool) -> None:
+        """`writes`: extenders know the cluster, and write to it."""
+        self.writes = writes
+
+    async def bind(self, extender: Extender, pod: PodRef, node: str) -> str:
+        """The words are kube-scheduler's, which takes every failure for a no."""
+        asked = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid}
+        try:
+            require_bound(await call(extender, extender.bind_verb, {**asked, "Node": node}))
+        except (ExtenderError, OSError) as error:
+            return str(error) or repr(error)
+        return ""

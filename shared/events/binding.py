@@ -128,8 +128,10 @@ class BindFailed(Event, frozen=True, gc=False):
     """Definitely not on the node we chose, and no bind of ours can land any more.
 
     `reason`: gone, foreign (it has a node of another name, or had one before ours was sent),
-    abandoned (fenced; may be tried elsewhere), or refused (by a plugin of a user, or because its
-    volumes are promised otherwise, before any was sent; tried again once its backoff is over).
+    abandoned (fenced; may be tried elsewhere), failed (the same after an extender or a plugin of a
+    user did not bind it; `texts` say why), or refused (by a plugin of a user, or because its
+    volumes are promised otherwise, before any was sent). After the last two it is tried again once
+    its backoff is over.
     `nodes` are the nodes that failed, parallel to `ids`: a shard that has placed the pod anew
     before this arrives must not give the new reservation back.
     """
@@ -137,6 +139,7 @@ class BindFailed(Event, frozen=True, gc=False):
     ids: bytes
     reason: str
     nodes: bytes = b""
+    texts: tuple[str, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement", "permit")

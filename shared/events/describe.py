@@ -110,6 +110,8 @@ def _members(e: Any) -> int:
 def _bind_answers(e: observed.BindAnswers, v: View) -> str:
     ids = column_of(e, "ids")
     answer = Answer(e.codes[v.row(ids)]).name if len(e.codes) == len(ids) else "answers"
+    if e.texts:
+        return f"{v.pods(ids)} not bound: {e.texts[v.row(ids)]} (effect {e.effect})"
     return f"API: {answer} for {v.pods(ids)} (effect {e.effect})"
 
 
@@ -375,7 +377,10 @@ BINDS: dict[type[Event], Line] = {
         f"evict {v.pods(column_of(e, 'ids'))} (ask {e.ask}, effect {e.effect})"
     ),
     binding.Bound: _placed("bound"),
-    binding.BindFailed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} not bound: {e.reason}",
+    binding.BindFailed: lambda e, v: (
+        f"{v.pods(column_of(e, 'ids'))} not bound: "
+        f"{e.texts[v.row(column_of(e, 'ids'))] if e.texts else e.reason}"
+    ),
     binding.Evicted: _ids("evicted"),
     binding.EvictionFailed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} not evicted: {e.reason}",
 }

@@ -135,7 +135,8 @@ class BindAnswers(Event, frozen=True, gc=False):
     """Answers to the binds of one effect: codes and revisions run parallel to `ids`.
 
     Codes are those of `shared.model.answers.Answer`; `nodes` (packed node ids, -1 unassigned)
-    only for answers that come from a read.
+    only for answers that come from a read. `texts` say why an extender or a plugin of a user did
+    not bind them.
     """
 
     effect: int
@@ -143,6 +144,7 @@ class BindAnswers(Event, frozen=True, gc=False):
     codes: bytes
     revisions: bytes = b""
     nodes: bytes = b""
+    texts: tuple[str, ...] = ()
 
 
 class VolumeAnswers(Event, frozen=True, gc=False):

@@ -25,14 +25,15 @@ class Tls(Struct, frozen=True):
     key_file: str = ""
 
 
-class Extender(Struct, frozen=True, kw_only=True):
+class Extender(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One extender: empty verbs are not called; with `managed_resources` only pods that name one of
-    them are its concern. `ignorable`: the cycle goes on when it fails.
+    them are its concern. `ignorable`: the cycle goes on when it fails; a bind goes on without it.
     """
 
     url: str
     filter_verb: str = ""
     prioritize_verb: str = ""
+    bind_verb: str = ""
     weight: int = 0
     timeout_ms: int = 5_000
     knows_nodes: bool = False
@@ -55,6 +56,14 @@ class Extender(Struct, frozen=True, kw_only=True):
         managed = self.managed_resources
         return not managed or any(name in managed for name, _amount in spec.requests)
 
+    def judges(self, spec: PodSpec) -> bool:
+        """Whether it is asked about the nodes of such pods."""
+        return bool(self.filter_verb or self.prioritize_verb) and self.concerns(spec)
+
+    def binds(self, spec: PodSpec) -> bool:
+        """Whether it binds such pods, in place of the bind plugins."""
+        return bool(self.bind_verb) and self.concerns(spec)
+
     def arguments(self, pod: Mapping[str, Any], nodes: Mapping[str, Any]) -> dict[str, Any]:
         """What filter and prioritize are asked with: names alone where it knows the nodes."""
         if self.knows_nodes:
@@ -69,10 +78,10 @@ CALLED: list[Extender] = []
 
 
 def named(spec: PodSpec, namespace: str, name: str) -> PodSpec:
-    """The spec of a pod that extenders look at says which pod it is: they may judge two pods
+    """The spec of a pod whose nodes extenders judge says which pod it is: they may judge two pods
     differently that look alike, and whoever asks them must know the name.
     """
-    if not any(one.concerns(spec) for one in CALLED):
+    if not any(one.judges(spec) for one in CALLED):
         return spec
     shown = tuple(sorted((*spec.shown, (POD, f"{namespace}/{name}"))))
     return structs.replace(spec, shown=shown)
@@ -101,6 +110,10 @@ class _Reply(Struct):
     nodenames: list[str] | None = None
     failednodes: dict[str, str] | None = None
     failedandunresolvablenodes: dict[str, str] | None = None
+    error: str | None = None
+
+
+class _Bound(Struct):
     error: str | None = None
 
 
@@ -140,6 +153,13 @@ def prioritized(extender: Extender, reply: object) -> dict[str, int]:
     for one in _as(list[_Score], [] if reply is None else reply):
         totals[one.host] = totals.get(one.host, 0) + one.score * extender.weight * SCALE
     return totals
+
+
+def require_bound(reply: object) -> None:
+    """What a reply to bind means. Raises ExtenderError."""
+    told = _as(_Bound, {} if reply is None else reply)
+    if told.error:
+        raise ExtenderError(told.error)
 
 
 def _as(kind: Any, value: object) -> Any:

@@ -1,4 +1,4 @@
-"""Whoever judges the nodes of a pod from outside: HTTP extenders."""
+"""Whoever judges the nodes of a pod, or binds it, from outside: HTTP extenders."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from shared.model.extenders import Extender
+from shared.ports.cluster import PodRef
 
 
 class Judgement(Struct, frozen=True):
@@ -27,4 +28,15 @@ class Judges(Protocol):
         self, extenders: Sequence[Extender], namespace: str, name: str, nodes: Sequence[str]
     ) -> Judgement:
         """What they say about these nodes, in their order, for a pod."""
+        ...
+
+
+class Binders(Protocol):
+    """Asks extenders to bind pods."""
+
+    writes: bool
+    """Whether the extender itself tells the cluster; a simulated one it does not know."""
+
+    async def bind(self, extender: Extender, pod: PodRef, node: str) -> str:
+        """Why the pod is not bound, empty = it is. Takes no longer than the extender may."""
         ...

@@ -1,5 +1,5 @@
 """HTTP extenders in a whole mesh: every pod goes where `muster score` would have it, with what the
-extenders say; broken and slow ones; and a replay asks nobody.
+extenders say; broken and slow ones; those that bind; and a replay asks nobody.
 """
 
 import json
@@ -12,7 +12,15 @@ from muster.run_directory import HISTORY
 from muster.scoring import score_case
 from shared.adapters.sim_cluster_history import read_history
 from tests.e2e.console import Ran, complaint, muster
-from tests.parity.extender_server import BREAKS, NOBODY, PLAIN, SLEEPS, ExtenderServer
+from tests.parity.extender_server import (
+    BABBLES,
+    BREAKS,
+    FAILS,
+    NOBODY,
+    PLAIN,
+    SLEEPS,
+    ExtenderServer,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -52,13 +60,18 @@ def config_of(url: str, manner: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def play(folder: Path, config: dict[str, Any], *pods: dict[str, Any]) -> Ran:
+def binder_of(url: str, manner: str, **more: Any) -> dict[str, Any]:
+    """The configuration of one that only binds."""
+    return config_of(url, manner, filterVerb="", bindVerb="bind", **more)
+
+
+def play(folder: Path, config: dict[str, Any], *pods: dict[str, Any], placements: int = 1) -> Ran:
     (folder / "world.json").write_text(
         json.dumps({"apiVersion": "v1", "kind": "List", "items": [*NODES, *pods]})
     )
     (folder / "config.json").write_text(json.dumps(config))
     words = ("run", folder / "world.json", "--config", folder / "config.json", "-o", "json")
-    return muster(*words, "--run-dir", folder / "run")
+    return muster(*words, "--run-dir", folder / "run", "--placements", str(placements))
 
 
 def binds(folder: Path) -> list[tuple[str, str]]:
@@ -121,4 +134,46 @@ def test_pods_that_it_does_not_manage_are_placed_without_it(tmp_path, extender):
 def test_several_shards_have_no_extenders(tmp_path, extender):
     (tmp_path / "config.json").write_text(json.dumps(config_of(extender.url, PLAIN)))
     words = ("run", "flood", "--placements", "2", "--config", tmp_path / "config.json")
-    assert "extenders need one placement partition" in complaint(muster(*words), 2)
+    assert "extenders that filter or score need one placement partition" in complaint(
+        muster(*words), 2
+    )
+
+
+@pytest.mark.parametrize("placements", [1, 2])
+def test_one_that_binds_is_asked_for_every_pod_and_a_replay_asks_nobody(
+    tmp_path, extender, placements
+):
+    config = binder_of(extender.url, PLAIN)
+    pods = [pod(f"p{number}") for number in range(6)]
+    ran = play(tmp_path, config, *pods, placements=placements)
+    assert ran.code == 0, ran
+    found = binds(tmp_path)
+    assert len(found) == 6
+    wanted = [("/7-plain/bind", ("default", name, node)) for name, node in found]
+    assert sorted(extender.asked) == sorted(wanted)
+    extender.asked.clear()
+    assert muster("replay", tmp_path / "run").code == 0
+    assert extender.asked == []
+
+
+@pytest.mark.parametrize(
+    ("manner", "words"),
+    [
+        (FAILS, "it does not work today"),
+        (BREAKS, "failed bind with extender at URL"),
+        (BABBLES, "is no JSON"),
+        (SLEEPS, "no answer in 100 ms"),
+    ],
+)
+def test_pods_that_it_does_not_bind_wait_with_its_words(tmp_path, extender, manner, words):
+    ran = play(tmp_path, binder_of(extender.url, manner, httpTimeout="100ms"), pod("p"))
+    assert ran.code == 0, ran
+    assert ran.json()["bound"] == 0
+    assert words in ran.out
+    assert words in muster("story", "pod/p", tmp_path / "run").out
+
+
+def test_where_a_binder_may_be_ignored_its_pods_are_bound_without_it(tmp_path, extender):
+    ran = play(tmp_path, binder_of(extender.url, FAILS, ignorable=True), pod("p"))
+    assert ran.code == 0, ran
+    assert (ran.json()["bound"], len(extender.asked)) == (1, 1)

@@ -1,14 +1,17 @@
-"""An HTTP extender of a run on a real API server: it gets the cluster's own objects, and pods go
-only where it lets them.
+"""HTTP extenders of a run on a real API server: one gets the cluster's own objects, and pods go
+only where it lets them; one binds, by a request of its own to the API server.
 """
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
 
+from shared.testing.kube_credentials import ADMIN
+from shared.testing.kube_objects import binding
 from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
@@ -90,3 +93,68 @@ def test_pods_go_where_the_extender_lets_them(
     # The checker does not know what extenders say.
     found = case.verdict(journals.of_file(tmp_path / "run" / "journals.db")).problems
     assert all(problem.startswith("default/nowhere ") for problem in found), found
+
+
+class Binder(ExtenderServer):
+    """Writes the bindings itself: not for `never`, and of `late` it says so before it has done it;
+    of `odd` it says that it failed when it has bound it.
+    """
+
+    def __init__(self, servers: KubeServers) -> None:
+        self.api, self.one_by_one = servers.client(ADMIN), Lock()
+        self.names: list[str] = []
+        super().__init__()
+
+    def close(self) -> None:
+        super().close()
+        self.api.close()
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        assert path == "/bind"
+        name, uid = body["PodName"], body["PodUID"]
+        self.names.append(name)
+        if name == "never":
+            return 200, json.dumps({"Error": "not in this season"}).encode()
+        if name != "late" or self.names.count(name) > 1:
+            path, wanted = f"{PODS}/{name}/binding", binding(name, body["Node"], uid=uid)
+            with self.one_by_one:
+                told = self.api.create(path, wanted)
+            if not 200 <= told.status < 300 and name != "odd":
+                return 500, b""
+        return (500, b"") if name == "odd" else (200, b"{}")
+
+
+def test_an_extender_binds_pods_by_requests_of_its_own(
+    servers: KubeServers, case: Case, tmp_path: Path
+):
+    api, binder = servers.api, Binder(servers)
+    one = {"urlPrefix": binder.url, "bindVerb": "bind", "httpTimeout": "60s"}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "muster"}],
+        "extenders": [one],
+    }
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    names = [*(f"bound-{number}" for number in range(5)), "late", "odd"]
+    for name in (*names, "never"):
+        api.create(PODS, pod(name)).ok()
+
+    def messages() -> list[str]:
+        conditions = api.get(f"{PODS}/never").ok()["status"].get("conditions", [])
+        return [one["message"] for one in conditions]
+
+    try:
+        with muster_run(servers.kubeconfig, tmp_path, "-o", "json", "--config", str(path)) as run:
+            until("seven are bound", lambda: all(nodes_of(api)[name] for name in names))
+            until("the eighth is told why", lambda: messages() == ["not in this season"])
+            result = result_of(run.stop())
+        assert result["bound"] == 0, "none by a request of ours"
+        assert binder.names.count("late") > 1
+        assert not nodes_of(api)["never"]
+        assert {name: binder.names.count(name) for name in names[:5]} == dict.fromkeys(names[:5], 1)
+    finally:
+        binder.close()
+    found = case.verdict(journals.of_file(tmp_path / "run" / "journals.db")).problems
+    assert all(problem.startswith("default/never ") for problem in found), found

@@ -57,17 +57,15 @@ class ExtenderServer:
         """Status and body."""
         _, prefix, verb = path.split("/")
         salt, _, manner = prefix.partition("-")
+        if verb == "bind":
+            self.asked.append((path, (body["PodNamespace"], body["PodName"], body["Node"])))
+            return self._failed(manner) or (200, _written({"Error": ""}, manner))
         nodes = {one["metadata"]["name"]: one for one in (body["Nodes"] or {}).get("items") or ()}
         names = body["NodeNames"] if body["NodeNames"] is not None else list(nodes)
         self.asked.append((path, tuple(names)))
-        if manner == SLEEPS:
-            self.closing.wait(SLEEP_S)
-        if manner == BREAKS:
-            return 500, b"{}"
-        if manner == BABBLES:
-            return 200, b"who is there?"
-        if manner == FAILS:
-            return 200, json.dumps({"Error": "it does not work today"}).encode()
+        failed = self._failed(manner)
+        if failed is not None:
+            return failed
         if verb == "prioritize":
             scores = [{"Host": name, "Score": _drawn(salt, verb, name)} for name in names]
             return 200, _written(scores, manner)
@@ -78,6 +76,17 @@ class ExtenderServer:
         if body["NodeNames"] is None:
             found |= {"NodeNames": None, "Nodes": {"items": [nodes[name] for name in kept]}}
         return 200, _written(found, manner)
+
+    def _failed(self, manner: str) -> tuple[int, bytes] | None:
+        if manner == SLEEPS:
+            self.closing.wait(SLEEP_S)
+        if manner == BREAKS:
+            return 500, b"{}"
+        if manner == BABBLES:
+            return 200, b"who is there?"
+        if manner == FAILS:
+            return 200, json.dumps({"Error": "it does not work today"}).encode()
+        return None
 
 
 def _drawn(salt: str, verb: str, name: str) -> int:

@@ -179,7 +179,12 @@ CASES: dict[str, tuple[Object, str]] = {
     "extender that waits for nobody": (extender(httpTimeout="0s"), TAKEN),
     "extender with an unknown field": (extender(nodes=True), REFUSED),
     "extender with a timeout of no unit": (extender(httpTimeout="5"), REFUSED),
-    "extender that binds": (extender(bindVerb="b"), NOT_SUPPORTED),
+    "extender that binds": (extender(bindVerb="b"), TAKEN),
+    "extender that only binds": (extender(filterVerb="", bindVerb="b"), TAKEN),
+    "extenders that bind": (
+        top(extenders=[{"urlPrefix": "http://h", "bindVerb": "b"}] * 2),
+        REFUSED,
+    ),
     "extender that preempts": (extender(preemptVerb="p"), NOT_SUPPORTED),
     "extender for cpu": (extender(managedResources=[{"name": "cpu"}]), REFUSED),
     "extender for kubernetes": (extender(managedResources=[{"name": "kubernetes.io/x"}]), REFUSED),

@@ -22,11 +22,13 @@ from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.machine.runtime import Host
 from shared.model.columns import join, split, unpack
+from shared.model.extenders import Extender
 from shared.model.ids import INGEST, placement
 from shared.model.objects import CPU, MEMORY, PODS, Gang, Node, PodSpec
 from shared.model.profile import Profile
 from shared.model.world import Arrival, World
 from shared.ports.bus import JournalName
+from shared.ports.extenders import Binders
 
 SETTLE_S = 30.0
 GI = 1 << 30
@@ -120,6 +122,8 @@ def play(
     profiles: Sequence[Profile] = (),
     ingest: Mapping[str, Any] | None = None,
     binding: Mapping[str, Any] | None = None,
+    extenders: Sequence[Extender] = (),
+    binders: Binders | None = None,
 ) -> None:
     """Tell the story to the mesh; nothing random, and an hour passes at once."""
 
@@ -134,10 +138,15 @@ def play(
             cluster=cluster,
             placements=placements,
             config={
-                "placement": {"batch": batch, "profiles": to_builtins(profiles)},
+                "placement": {
+                    "batch": batch,
+                    "profiles": to_builtins(profiles),
+                    "extenders": to_builtins(extenders),
+                },
                 "ingest": to_builtins(ingest or {}),
                 "binding": to_builtins(binding or {}),
             },
+            binders=binders,
             host=Host(SimClock(loop), "scene", lambda: str(next(numbers)), inline),
         )
         serving = asyncio.create_task(mesh.serve(all_journals(placements)))

@@ -276,11 +276,13 @@ def bind_answers(state: BindingState, event: BindAnswers) -> None:
     revisions = unpack(event.revisions).tolist() if event.revisions else [0] * len(pods)
     nodes = unpack(event.nodes).tolist() if event.nodes else [UNASSIGNED] * len(pods)
     answers = zip(pods.tolist(), event.codes, revisions, nodes, strict=True)
-    for pod, code, revision, node in answers:
+    for at, (pod, code, revision, node) in enumerate(answers):
         row = state.table.row(pod)
         if event.effect in state.patching:
             _patched(state, event.effect, pod, row, revision if code == Answer.DONE else 0)
         elif row >= 0 and state.table.effects.item(row) == event.effect:
+            if event.texts and state.table.phases.item(row) == ASKED:
+                state.bind_no[pod] = event.texts[at]
             _answered(state, row, Answer(code), revision, node)
 
 

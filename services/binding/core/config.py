@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from shared.model.extenders import Extender
 from shared.model.options import read_options, require_positive
 from shared.model.profile import CustomPlugin
 
@@ -12,7 +13,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """`effect_pods` is about how many pods one effect asks for; a request without a definite
     answer is repeated after `repeat_initial_ms`, doubling up to `repeat_max_ms`; `status_patches`
     also writes waiting pods' messages to their status, but not the same one within `fresh_ms`.
-    `permit`, `pre_bind`, `bind` and `post_bind` are plugins of users, by scheduler.
+    `permit`, `pre_bind`, `bind` and `post_bind` are plugins of users, by scheduler; `binder` is the
+    extender that binds pods in place of all of `bind`.
     """
 
     effect_pods: int = 4_096
@@ -24,6 +26,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pre_bind: dict[str, tuple[CustomPlugin, ...]] = {}
     bind: dict[str, tuple[CustomPlugin, ...]] = {}
     post_bind: dict[str, tuple[CustomPlugin, ...]] = {}
+    binder: Extender | None = None
 
 
 def parse_config(options: dict[str, Any]) -> Config:

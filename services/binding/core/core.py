@@ -27,10 +27,10 @@ from shared.events.permit import GangCommitted
 from shared.events.placement import Reserved, VolumesBound, VolumesFailed
 from shared.events.preemption import EvictAsked, EvictRecalled
 from shared.events.queueing import Confirmed, Parked
-from shared.model.columns import pack
+from shared.model.columns import pack, unpack
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
 
-FAILURES = ("gone", "foreign", "abandoned", "refused")
+FAILURES = ("gone", "foreign", "abandoned", "failed", "refused")
 
 
 class BindingCore:
@@ -168,7 +168,10 @@ def _report(state: BindingState) -> Iterator[Event]:
     for reason in FAILURES:
         failed = state.reports[reason]
         if failed.ids:
-            yield own.BindFailed(_packed(failed.ids), reason, _packed(failed.nodes))
+            ids = _packed(failed.ids)
+            pods = unpack(ids).tolist() if reason == "failed" else ()
+            texts = tuple(state.bind_no[pod] for pod in pods)
+            yield own.BindFailed(ids, reason, _packed(failed.nodes), texts)
 
 
 def _packed(parts: list[Any]) -> bytes:
@@ -184,6 +187,9 @@ def _bound(state: BindingState, event: own.Bound) -> None:
 
 
 def _bind_failed(state: BindingState, event: own.BindFailed) -> None:
+    if event.texts:
+        for pod in unpack(event.ids).tolist():
+            del state.bind_no[pod]
     _reported(state, event.reason)
 
 

@@ -65,7 +65,10 @@ def move(state: BindingState, row: int, event: str) -> Phase:
 
 def _report(state: BindingState, row: int, pod: int, end: Phase) -> None:
     table = state.table
-    column = state.reports[REPORTS[end]]
+    reason = REPORTS[end]
+    if end == Phase.ABANDONED and pod in state.bind_no:
+        reason = "failed"
+    column = state.reports[reason]
     column.ids.append(pod)
     column.nodes.append(table.nodes.item(row))
     state.has_reports = True
@@ -96,6 +99,8 @@ def has_permit(state: BindingState, pod: int) -> bool:
 def _unhook(state: BindingState, pod: int, node: int, end: Phase) -> None:
     """The pod's bind is over; plugins of users may want to know that it is bound."""
     state.pre_bind_no.pop(pod, None)
+    if end is not Phase.ABANDONED:
+        state.bind_no.pop(pod, None)
     spec = state.hooked.pop(pod, None)
     if end is Phase.BOUND and spec is not None and spec.scheduler in state.config.post_bind:
         state.post_binds[pod] = PostBind(spec, node)

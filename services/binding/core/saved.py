@@ -73,6 +73,7 @@ class Saved(msgspec.Struct, kw_only=True):
     volumes: list[tuple[int, tuple[Choice, ...]]] = []
     hooked: list[tuple[PodSpec, bytes]] = []
     pre_bind_no: list[tuple[int, str]] = []
+    bind_no: list[tuple[int, str]] = []
     post_binds: list[tuple[int, PostBind]] = []
     promises: list[tuple[int, Promise]] = []
     promises_over: list[tuple[int, int]] = []
@@ -121,6 +122,7 @@ def dump(state: BindingState) -> Any:
         volumes=sorted(state.volumes.items(), key=lambda one: one[0]),
         hooked=_hooked(state),
         pre_bind_no=sorted(state.pre_bind_no.items()),
+        bind_no=sorted(state.bind_no.items()),
         post_binds=[(pod, state.post_binds[pod]) for pod in sorted(state.post_binds)],
         promises=[(pod, state.promises[pod]) for pod in sorted(state.promises)],
         promises_over=state.promises_over,
@@ -131,19 +133,20 @@ def dump(state: BindingState) -> Any:
 
 
 def _without_new(body: dict[str, Any]) -> dict[str, Any]:
-    """The dump as it was before there were plugins of users at binds, and promises of volumes,
-    where there are none: its bytes are compared with those of older snapshots.
+    """The dump as it was before anybody acted at binds, and before promises of volumes, where there
+    are none: its bytes are compared with those of older snapshots.
     """
     for part, names in (
-        (body, ("hooked", "pre_bind_no", "post_binds")),
+        (body, ("hooked", "pre_bind_no", "bind_no", "post_binds")),
         (body, ("promises", "promises_over", "last_promise", "taken")),
-        (body["config"], ("permit", "pre_bind", "bind", "post_bind")),
+        (body["config"], ("permit", "pre_bind", "bind", "post_bind", "binder")),
     ):
         for name in names:
             if not part[name]:
                 del part[name]
-    if not body["reports"]["refused"][0]:
-        del body["reports"]["refused"]
+    for end in ("failed", "refused"):
+        if not body["reports"][end][0]:
+            del body["reports"][end]
     return body
 
 
@@ -259,6 +262,7 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.volumes = dict(saved.volumes)
     state.hooked = {pod: spec for spec, ids in saved.hooked for pod in unpack(ids).tolist()}
     state.pre_bind_no, state.post_binds = dict(saved.pre_bind_no), dict(saved.post_binds)
+    state.bind_no = dict(saved.bind_no)
     state.post_new = {pod: True for pod, one in state.post_binds.items() if not one.effect}
     for pod, promise in saved.promises:
         promises.hold(state, pod, promise)
@@ -330,6 +334,8 @@ def check(state: BindingState) -> None:
     for told in state.post_binds.values():
         if told.effect:
             left[told.effect] += 1
+    told = unpack(_joined(state.reports["failed"].ids)).tolist()
+    assert set(state.bind_no) <= {*state.hooked, *told}, "binds that failed"
     assert not set(state.hooked).difference(pods[phases != Phase.IDLE].tolist()), "hooked binds"
     for effect in state.patching:
         left[effect] = state.left[effect]

@@ -16,7 +16,7 @@ from shared.model.ids import service_of
 from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
 
-ENDS = ("bound", "gone", "foreign", "abandoned", "refused")
+ENDS = ("bound", "gone", "foreign", "abandoned", "failed", "refused")
 NODE_UNSEEN, NODE_LIVE, NODE_GONE = 0, 1, 2
 
 
@@ -94,6 +94,7 @@ class BindingState(MachineState):
         self.taken: dict[int, str] = {}  # who came too late for its volumes, and why
         self.hooked: dict[int, PodSpec] = {}  # open binds at which plugins of users act
         self.pre_bind_no: dict[int, str] = {}  # those of them that a plugin is against, and why
+        self.bind_no: dict[int, str] = {}  # those that were not bound by whom they were left to
         self.post_binds: dict[int, PostBind] = {}
         self.post_new: dict[int, bool] = {}  # those that are not asked for yet
         self.todo: deque[int | I64] = deque()

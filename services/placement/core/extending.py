@@ -30,7 +30,7 @@ NO_ROWS = np.zeros(0, np.int64)
 def concerned(state: PlacementState, sig: int) -> bool:
     """Whether some extender wants to judge the nodes of these pods."""
     spec = state.specs[sig]
-    return any(one.concerns(spec) for one in state.config.extenders)
+    return any(one.judges(spec) for one in state.config.extenders)
 
 
 def ask(state: PlacementState, work: Work, alone: bool = True) -> ExtendersAsked | Refused:

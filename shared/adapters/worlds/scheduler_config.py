@@ -39,6 +39,7 @@ from shared.adapters.worlds.scheduler_plugins import (
 )
 from shared.framework import custom
 from shared.model.election import NAMESPACE, Election
+from shared.model.extenders import Extender
 from shared.model.profile import (
     DEFAULT_SCHEDULER,
     WEIGHTS_MAX,
@@ -91,9 +92,7 @@ def config_of(fields: Fields) -> Configuration:
     if most_s < first_s:
         raise fields.error("podMaxBackoffSeconds", f"must be at least {first_s}, as the first is")
     return Configuration(
-        profiles=tuple(
-            _extended(one, ignored) if extenders else one for one in _profiles(fields, share)
-        ),
+        profiles=tuple(_extended(one, extenders, ignored) for one in _profiles(fields, share)),
         backoff_initial_ms=first_s * 1000,
         backoff_max_ms=most_s * 1000,
         extenders=extenders,
@@ -101,12 +100,15 @@ def config_of(fields: Fields) -> Configuration:
     )
 
 
-def _extended(profile: Profile, ignored: tuple[str, ...]) -> Profile:
-    """A profile where extenders are called; what they alone look at is ignored instead of what the
+def _extended(
+    profile: Profile, extenders: tuple[Extender, ...], ignored: tuple[str, ...]
+) -> Profile:
+    """A profile with these extenders; what they alone look at is ignored instead of what the
     profile's own arguments say.
     """
     resources = ignored or profile.ignored_resources
-    return structs.replace(profile, extended=True, ignored_resources=resources)
+    judged = any(one.filter_verb or one.prioritize_verb for one in extenders)
+    return structs.replace(profile, extended=judged, ignored_resources=resources)
 
 
 def _check_process(fields: Fields) -> None:

@@ -1,6 +1,6 @@
 """The `extenders` of a KubeSchedulerConfiguration, validated as kube-scheduler validates them.
 
-Those that bind or preempt are refused: nothing would ask them.
+Those that preempt are refused: nothing would ask them.
 """
 
 import base64
@@ -35,6 +35,8 @@ def extenders_of(fields: Fields) -> tuple[tuple[Extender, ...], tuple[str, ...]]
     managed: set[str] = set()
     for one in fields.children("extenders"):
         one.only(FIELDS)
+        if one.text("bindVerb") and any(other.bind_verb for other in found):
+            raise one.error("bindVerb", "only one extender can implement bind")
         names = dict(_managed(one, managed))
         ignored += [name for name, is_ignored in names.items() if is_ignored]
         found.append(_extender(one, tuple(sorted(names))))
@@ -57,12 +59,12 @@ def _managed(fields: Fields, managed: set[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _extender(fields: Fields, managed: tuple[str, ...]) -> Extender:
-    for key in ("preemptVerb", "bindVerb"):
-        if fields.text(key):
-            raise fields.error(key, "is not supported: extenders filter and score alone")
+    if fields.text("preemptVerb"):
+        raise fields.error("preemptVerb", "is not supported: extenders filter, score and bind")
     filters, scores = fields.text("filterVerb"), fields.text("prioritizeVerb")
-    if not filters and not scores:
-        raise fields.error("", "an extender without filterVerb and prioritizeVerb is not supported")
+    binds = fields.text("bindVerb")
+    if not filters and not scores and not binds:
+        raise fields.error("", "without filterVerb, prioritizeVerb and bindVerb is not supported")
     weight = fields.integer("weight", 0, -INT64_MAX, INT64_MAX)
     if scores and weight <= 0:
         raise fields.error("weight", "must have a positive weight applied to it")
@@ -73,6 +75,7 @@ def _extender(fields: Fields, managed: tuple[str, ...]) -> Extender:
         url=_url(fields),
         filter_verb=filters,
         prioritize_verb=scores,
+        bind_verb=binds,
         weight=weight,
         timeout_ms=timeout_ms,
         knows_nodes=fields.flag("nodeCacheCapable"),

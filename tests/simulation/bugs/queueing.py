@@ -94,7 +94,7 @@ BUGS = (
         "services.queueing.core.answers",
         edit(
             """
-            moves.back_off(state, np.sort(found), is_cut=event.reason != "refused")
+            moves.back_off(state, np.sort(found), is_cut)
 """,
             """
             found.sort()

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from services.binding.core.binds import UNASSIGNED
 from shared.events.base import Configured
 from shared.events.binding import (
     BindsAsked,
@@ -11,6 +12,7 @@ from shared.events.binding import (
     PostBindsAsked,
     PreBindFailed,
     PreBindsAsked,
+    ReadsAsked,
     VolumesAsked,
 )
 from shared.events.observed import PostBindAnswers, PreBindAnswers, VolumeAnswers
@@ -157,6 +159,37 @@ def test_who_binds_in_bulk_tells_plugins_of_each():
     effect = asked(steps.when(named(*pods), hooked(dict.fromkeys(pods, 1)))).effect
     events = steps.when(answers(effect, dict.fromkeys(pods, Answer.DONE)))
     assert (events + steps.when())[-1] == PostBindsAsked(2, pack(pods))
+
+
+def test_a_bind_that_is_left_to_others_fails_with_their_words():
+    steps = binding()
+    effect = asked(steps.when(named(1), hooked())).effect
+    no = msgspec.structs.replace(answers(effect, {1: Answer.REFUSED}), texts=("not today",))
+    assert steps.when(no) == [FencesAsked(2, pack([1]))]
+    assert steps.state.bind_no == {1: "not today"}
+    reloaded(steps)
+    events = steps.when(answers(2, {1: Answer.DONE}, 12, UNASSIGNED))
+    assert told(events) == [("BindFailed", [1], "failed", [1], ("not today",))]
+    assert not steps.state.bind_no
+    reloaded(steps)
+
+
+def test_what_failed_may_be_bound_all_the_same():
+    steps = binding()
+    effect = asked(steps.when(named(1), hooked())).effect
+    no = msgspec.structs.replace(answers(effect, {1: Answer.REFUSED}), texts=("not today",))
+    steps.when(no)
+    assert told(steps.when(answers(2, {1: Answer.DONE}, 12, 1))) == [("Bound", [1], [1])]
+    assert not steps.state.bind_no
+
+
+def test_what_an_extender_bound_is_read_back_and_asked_for_again_if_it_is_not_so():
+    steps = binding()
+    effect = asked(steps.when(named(1), hooked())).effect
+    assert steps.when(answers(effect, {1: Answer.ASSIGNED})) == [ReadsAsked(2, pack([1]))]
+    (again,) = steps.when(answers(2, {1: Answer.DONE}, 12, UNASSIGNED))
+    assert told([again])[0][:3] == ("BindsAsked", 3, [1])
+    assert told(steps.when(assigned({1: 1}))) == [("Bound", [1], [1])]
 
 
 def test_without_such_plugins_nothing_is_kept():

@@ -139,7 +139,7 @@ def test_extenders_are_an_option_of_the_one_shard(tmp_path, no_extenders):
     options = with_profiles({}, config)
     assert parse_config(options["placement"]).extenders == config.extenders
     assert list(config.extenders) == CALLED
-    with pytest.raises(UsageFault, match="extenders need one placement partition"):
+    with pytest.raises(UsageFault, match="score need one placement partition"):
         read_profiles(path, (), 2)
     path.write_text(json.dumps(written | {"extenders": []}))
     assert "extenders" not in with_profiles({}, read_profiles(path))["placement"]
