@@ -85,7 +85,7 @@ class Tally:
             Refused: self._refused,
             BindFailed: self._not_bound,
             PreBindFailed: lambda event: self.messages.__setitem__(event.pod, event.reason),
-            VolumesTaken: lambda event: self.messages.__setitem__(event.pod, event.reason),
+            VolumesTaken: self._taken,
             VolumesFailed: lambda event: self.messages.__setitem__(event.pod, event.reason),
             GangCommitted: lambda event: self.gangs_committed.add(event.gang),
             GangTimedOut: lambda event: self.gangs_timed_out.add(event.gang),
@@ -162,6 +162,10 @@ class Tally:
     def _parked(self, event: Parked | Confirmed) -> None:
         for number in unpack(event.ids).tolist():
             self.messages[number] = event.message
+
+    def _taken(self, event: VolumesTaken) -> None:
+        """Journals are read one after the other: this may be older than what queueing said."""
+        self.messages.setdefault(event.pod, event.reason)
 
     def _gang_waits(self, event: GangWaits) -> None:
         self.gang_messages[event.gang] = event.message

@@ -12,26 +12,29 @@ from typing import Any
 
 from muster.recorded import Recorded, recorded
 from shared.events.base import Event
+from shared.events.binding import VolumesGranted, VolumesOver
 from shared.events.ingest import NodesSet, PodsNamed, StorageSet
 from shared.events.placement import (
     CandidatesFound,
     Improved,
     Refused,
+    Released,
     Reserved,
     ShardDigest,
     VolumesBound,
+    VolumesFailed,
 )
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.model.cluster_objects import StorageObject
 from shared.model.columns import split, unpack, unpack16
-from shared.model.ids import INGEST, placement
+from shared.model.ids import BINDING, INGEST, placement
 from shared.model.volumes import Choice
 from shared.ports.bus import JournalName
 
 Object = dict[str, Any]
-WITHOUT_EFFECT = (CandidatesFound, Improved, ShardDigest, VolumesBound)
+WITHOUT_EFFECT = (CandidatesFound, Improved, ShardDigest, VolumesBound, VolumesFailed)
 
 
 @dataclass
@@ -314,13 +317,15 @@ async def decisions(run: Path) -> list[Decision]:
             placed: list[tuple[str, str]] = []
             start = 0
             held: dict[int, list[tuple[Choice, str]]] = {}
-            async for _position, event in _events(found, placement(shard)):
+            elsewhere = Elsewhere(shard, [one async for one in _events(found, BINDING)])
+            async for seen, event in _seen(found, placement(shard), BINDING):
                 decided = _decided(event, pods, of_shard, placed)
                 for one in decided:
                     examined = event.examined if isinstance(event, Reserved | Refused) else 0
                     one.start, start = start, (start + examined) % len(of_shard)
                     one.next = start
                     one.held = tuple(each for wait in held.values() for each in wait)
+                    one.held += elsewhere.held(seen, event)
                 if isinstance(event, Refused | Reserved):
                     _know(decided, told, event.world)
                 _hold(event, of_shard, held)
@@ -345,6 +350,36 @@ def _hold(event: Event, nodes: dict[int, str], held: dict[int, list[tuple[Choice
     elif isinstance(event, VolumesBound):
         for pod in unpack(event.ids).tolist():
             del held[pod]
+    elif isinstance(event, Released | VolumesFailed):
+        for pod in unpack(event.ids).tolist() if isinstance(event, Released) else [event.pod]:
+            held.pop(pod, None)
+
+
+class Elsewhere:
+    """What binding told a shard that others chose: until its facts are those that end it."""
+
+    def __init__(self, shard: int, told: list[tuple[int, Event]]) -> None:
+        self._granted: dict[int, tuple[int, VolumesGranted]] = {}
+        self._over: dict[int, tuple[int, int]] = {}
+        for position, event in told:
+            if isinstance(event, VolumesGranted) and event.shard != shard:
+                self._granted[event.number] = position, event
+            elif isinstance(event, VolumesOver):
+                worlds = zip(
+                    unpack(event.numbers).tolist(), unpack(event.worlds).tolist(), strict=True
+                )
+                self._over |= {number: (position, world) for number, world in worlds}
+
+    def held(self, seen: int, event: Event) -> tuple[tuple[Choice, str], ...]:
+        """At a decision that had seen so much of binding's journal."""
+        world = event.world if isinstance(event, Reserved | Refused) else 0
+        found: list[tuple[Choice, str]] = []
+        for number, (position, granted) in self._granted.items():
+            over, until = self._over.get(number, (seen, 0))
+            is_over = over < seen and until <= world
+            if position < seen and not is_over:
+                found += [(choice, granted.node) for choice in granted.volumes]
+        return tuple(found)
 
 
 def _decided(
@@ -355,6 +390,10 @@ def _decided(
         asked = unpack(event.ids).tolist()
         assert event.nodes == len(names)
         return [Decision(pods[p], names, tuple(placed), reasons=event.reasons) for p in asked]
+    if isinstance(event, Released):
+        given_back = {pods[pod] for pod in unpack(event.ids).tolist()}
+        placed[:] = [one for one in placed if one[0] not in given_back]
+        return []
     if not isinstance(event, Reserved):
         assert isinstance(event, WITHOUT_EFFECT), f"{event} may change what a shard decides from"
         return []
@@ -375,3 +414,15 @@ async def _events(run: Recorded, journal: str) -> AsyncIterator[tuple[int, Event
         for position, record in reader.accept_all(batch):
             for event in own_events(record, journal):
                 yield position, event
+
+
+async def _seen(run: Recorded, journal: str, other: str) -> AsyncIterator[tuple[int, Event]]:
+    """A journal's events, with how much of another one was consumed before each."""
+    reader, seen = Reader(journal, Cursor()), 0
+    while batch := await run.bus.read(JournalName(journal), reader.next):
+        for _position, record in reader.accept_all(batch):
+            for consumed in record.consumed:
+                if consumed.journal == other:
+                    seen = consumed.stop
+            for event in own_events(record, journal):
+                yield seen, event

@@ -152,9 +152,12 @@ def test_pods_go_where_their_volumes_are(seed, shards, batch, oracle, tmp_path, 
 
 @pytest.mark.parametrize("seed", [*SEEDS, 4])
 @pytest.mark.parametrize("batch", ["true", "false"])
-def test_volumes_are_chosen_as_kube_scheduler_chooses_them(seed, batch, oracle, tmp_path, capsys):
+@pytest.mark.parametrize("shards", [1, 3])
+def test_volumes_are_chosen_as_kube_scheduler_chooses_them(
+    seed, shards, batch, oracle, tmp_path, capsys
+):
     given = choosing_world(seed)
-    made = played(given, tmp_path, 1, batch)
+    made = played(given, tmp_path, shards, batch)
     assert {one.pod for one in made} == set(given.pods)
     assert any(one.held for one in made), "nobody held a volume"
     assert wrong(given, made, oracle) == []
