@@ -44,7 +44,38 @@ def _quick(state: PlacementState, rows: I64) -> list[int]:
     asked = np.array([(state.sigs[sig].cpu, state.sigs[sig].memory) for sig in sigs])
     fits = ((asked <= most) | (asked == 0.0)).all(axis=1)
     fits |= [_looks_around(state, state.sigs[sig]) for sig in sigs]
-    return [sigs[at] for at in np.flatnonzero(fits).tolist()]
+    found = [sigs[at] for at in np.flatnonzero(fits).tolist()]
+    return _left_room(state, found, rows) if state.nominations else found
+
+
+def _left_room(state: PlacementState, sigs: list[int], rows: I64) -> list[int]:
+    """Those that still may fit beside the nominations. Most of what leaves makes room for one, and
+    many signatures want it: without this each would be checked exactly, in vain.
+    """
+    priorities = dict.fromkeys(state.specs[sig].priority for sig in sigs)
+    most = {priority: _most_left(state, priority, rows) for priority in priorities}
+    found = []
+    for sig in sigs:
+        wanted, (cpu, memory) = state.sigs[sig], most[state.specs[sig].priority]
+        fits = (not wanted.cpu or wanted.cpu <= cpu) and (
+            not wanted.memory or wanted.memory <= memory
+        )
+        if fits or _looks_around(state, wanted):
+            found.append(sig)
+    return found
+
+
+def _most_left(state: PlacementState, priority: int, rows: I64) -> list[float]:
+    """The most cpu and the most memory that nominations leave to such pods on one of these rows."""
+    held = nominations.held_against(state, priority)
+    free = state.table.cols[FREE : FREE + 2][:, rows]
+    for at, node in enumerate(state.table.ids[rows].tolist()):
+        for nominated, _mask in held.get(node, ()):
+            for column, amount in nominated.filter_delta:
+                if FREE <= column < FREE + 2:
+                    free[column - FREE, at] += amount
+    most: list[float] = free.max(axis=1).tolist()
+    return most
 
 
 def _fits(state: PlacementState, sig: int, rows: I64) -> bool:

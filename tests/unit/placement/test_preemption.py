@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from services.placement.core import improve
 from shared.events.binding import Bound
 from shared.events.ingest import BudgetCovers, BudgetGone
 from shared.events.placement import (
     CandidatesFound,
+    Improved,
     Nominated,
     NominationLost,
     NominationReady,
@@ -156,6 +158,16 @@ def test_a_nomination_keeps_its_space_from_lower_pods_until_it_is_used(batch):
     assert refused(shard.reload().dispatch(LOW, 50).run()) == [50]
     assert placed(shard.dispatch(MID, 99, urgent=True).run()) == [(99, 1)]
     assert not shard.state.nominations
+
+
+def test_room_that_nominations_hold_is_not_checked_exactly_for_those_kept_out(monkeypatch):
+    shard, chosen = nominated_shard()
+    assert refused(shard.dispatch(LOW, 50).run()) == [50]
+    shard.sig(5, spec(cpu=2_000, priority=20))
+    assert refused(shard.dispatch(5, 60).run()) == [60]
+    monkeypatch.setattr(improve, "CHECKS_MAX", 0)  # who passes the quick check is reported
+    events = shard.gone(*chosen).run()
+    assert [unpack(one.sigs).tolist() for one in events if isinstance(one, Improved)] == [[5]]
 
 
 def test_a_higher_pod_may_take_the_space_and_then_the_nomination_is_lost():
