@@ -17,7 +17,7 @@ CLAIM_NEEDS_ONE_SHARD = (
     "node(s) of several placement partitions (claims for one pod alone need a single one)"
 )
 NO_PLUGINS_FOR_GANGS = (
-    "node(s) of plugins at preBind, bind or postBind (they do not act for a gang's pods yet)"
+    "node(s) of plugins that act at permit or a bind (they do not act for a gang's pods yet)"
 )
 NO_BINDER_FOR_GANGS = (
     "node(s) of extenders with a bindVerb (they are not asked to bind a gang's pods yet)"
