@@ -61,12 +61,10 @@ class SqliteFile:
             raise BusUnavailable(f"{self.path}: directory {self.path.parent} does not exist")
         self._lock()
         if not self.path.exists():
-            self._connect("rwc")
             self._create()
-        else:
-            self._check_header()
-            self._connect("rw")
-            self._check_format()
+        self._check_header()
+        self._connect("rw")
+        self._check_format()
         assert self._lock_fd is not None
         # Whoever created the file alone now lets others in, unless it is to stay alone.
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX if self.exclusive else fcntl.LOCK_SH)
@@ -99,19 +97,19 @@ class SqliteFile:
 
     def another(self) -> sqlite3.Connection:
         """One more connection, for any one thread."""
-        return self._open_connection("rw")
+        return self._open_connection(self.path, "rw")
 
     def _connect(self, mode: str) -> None:
-        self._connection = self._open_connection(mode)
+        self._connection = self._open_connection(self.path, mode)
         if mode != "ro":
             # Alone in the file its bus sees to it, beside the loop.
             pages = 0 if self.exclusive else CHECKPOINT_PAGES
             self.execute(f"PRAGMA wal_autocheckpoint={pages}")
 
-    def _open_connection(self, mode: str) -> sqlite3.Connection:
+    def _open_connection(self, path: Path, mode: str) -> sqlite3.Connection:
         with self.errors():
             connection = sqlite3.connect(
-                f"{self.path.absolute().as_uri()}?mode={mode}",
+                f"{path.absolute().as_uri()}?mode={mode}",
                 uri=True,
                 isolation_level=None,
                 timeout=BUSY_TIMEOUT_MS / 1_000,
@@ -140,16 +138,33 @@ class SqliteFile:
             raise BusCorrupt(f"{self.path}: is truncated, its last page is not whole")
 
     def _create(self) -> None:
-        self.execute("BEGIN IMMEDIATE")
-        self.execute(f"PRAGMA application_id={APPLICATION_ID}")
-        self.execute(f"PRAGMA user_version={FORMAT_VERSION}")
-        self.execute("CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
-        self.execute(
-            "CREATE TABLE journals(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL,"
-            " first INTEGER NOT NULL DEFAULT 0)"
-        )
-        self.execute("COMMIT")
+        """Under another name until it is whole: whoever looks meanwhile finds no file, not a torn
+        one, and neither does the next one where this process is killed.
+        """
+        making = Path(f"{self.path}-new")
+        for rest in ("", "-journal", "-wal", "-shm"):
+            Path(f"{making}{rest}").unlink(missing_ok=True)
+        self._connection = self._open_connection(making, "rwc")
         self.execute("PRAGMA journal_mode=WAL")
+        with self.transaction():
+            self.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            self.execute(f"PRAGMA user_version={FORMAT_VERSION}")
+            self.execute(
+                "CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID"
+            )
+            self.execute(
+                "CREATE TABLE journals(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL,"
+                " first INTEGER NOT NULL DEFAULT 0)"
+            )
+        with self.errors():
+            self._connection.close()
+        self._connection = None
+        making.rename(self.path)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
     def _check_format(self) -> None:
         application_id = self.execute("PRAGMA application_id").fetchone()[0]

@@ -2,11 +2,12 @@
 
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shared.adapters.sqlite_bus import COMPRESS_ABOVE_BYTES, SqliteBus, SqliteLog
-from shared.adapters.sqlite_bus_file import FORMAT_VERSION
+from shared.adapters.sqlite_bus_file import FORMAT_VERSION, SqliteFile
 from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, WrongPosition, journal_name
 
 JOURNAL = journal_name("ingest", 0)
@@ -42,6 +43,27 @@ def test_metadata_is_kept(path: Path):
     assert looking.get_meta("world") == b"flood"
     assert looking.journals() == [JOURNAL]
     looking.close()
+
+
+def test_a_file_is_whole_before_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path, execute, seen = tmp_path / "bus.db", SqliteFile.execute, []
+
+    def watched(file: SqliteFile, sql: str, parameters: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+        if path.exists() and not file.readonly:
+            SqliteLog(path, readonly=True).close()
+        seen.append((path.exists(), sql))
+        if sql == "COMMIT" and len(seen) < 10:
+            raise KeyboardInterrupt
+        return execute(file, sql, parameters)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteFile, "execute", watched)
+        with pytest.raises(KeyboardInterrupt):
+            SqliteLog(path)
+        assert not path.exists()
+        SqliteLog(path).close()
+    assert {there for there, _sql in seen} == {False, True}
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["bus.db", "bus.db-lock"]
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 15, 99, 100, 512, 4_096, 8_192, 50_000, -1])
