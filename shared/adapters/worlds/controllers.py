@@ -1,16 +1,18 @@
 """How many pods a Pod, or an object that makes pods of a template, stands for, and their names.
 
 Controllers do not run in a simulated cluster: their pods exist as if the controller had made them
-once, named after the owner with a number. A pod that is evicted is not made again.
+once, named after the owner with a number (of a DaemonSet: with the node). A pod that is evicted is
+not made again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import structs
 
 from shared.adapters.worlds.arrivals import Pod
 from shared.adapters.worlds.claim_templates import template_names, uses_of, without_replaced
 from shared.adapters.worlds.cluster_objects import COUNT_MAX
+from shared.adapters.worlds.daemon_sets import DaemonNodes
 from shared.adapters.worlds.default_spread import controller_of, revision_name
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.pod_templates import (
@@ -23,6 +25,7 @@ from shared.adapters.worlds.pod_templates import (
 from shared.adapters.worlds.pod_volumes import has_own_claims, volumes_of_pod
 from shared.framework.custom import metadata_read, shown
 from shared.model.extenders import named
+from shared.model.objects import Node
 
 ARRIVES_AFTER = "muster.io/arrives-after"
 RUNS_FOR = "muster.io/runs-for"
@@ -38,6 +41,9 @@ SPEC_FIELDS = {
         *("replicas", "selector", "template", "serviceName", "minReadySeconds", "ordinals"),
         *("persistentVolumeClaimRetentionPolicy", "podManagementPolicy"),
         *("revisionHistoryLimit", "updateStrategy", "volumeClaimTemplates"),
+    },
+    "DaemonSet": {
+        *("selector", "template", "minReadySeconds", "revisionHistoryLimit", "updateStrategy"),
     },
     "Job": {
         *("parallelism", "completions", "template", "activeDeadlineSeconds", "backoffLimit"),
@@ -57,9 +63,15 @@ METADATA_FIELDS = {
 class Expansion:
     """Makes pods of objects; holds what a cluster would look up."""
 
-    def __init__(self, classes: Mapping[str, PriorityClass], default: PriorityClass) -> None:
-        """`default` is the priority of pods that name no class."""
+    def __init__(
+        self,
+        classes: Mapping[str, PriorityClass],
+        default: PriorityClass,
+        nodes: Sequence[Node] = (),
+    ) -> None:
+        """`default` is the priority of pods that name no class; `nodes` are for DaemonSets."""
         self._classes, self._default = classes, default
+        self._daemon_nodes = DaemonNodes(nodes)
 
     def pods(self, document: Fields, metadata: Fields, namespace: str) -> Iterator[Pod]:
         """The object's pods, in order."""
@@ -85,6 +97,13 @@ class Expansion:
         claims = template_names(spec)
         inside = without_replaced(pod.child("spec"), claims)
         template = self._template(inner, inside, namespace)
+        if kind == "DaemonSet":
+            on_host = inside.flag("hostNetwork")
+            for node, own in self._daemon_nodes.specs(template.spec, on_host):
+                if template.node in ("", node):
+                    there = structs.replace(template, spec=own)
+                    yield _pod(there, f"{name}-{node}", namespace, at_ms, lifetime_ms)
+            return
         owner = _owner(kind, name)
         for pod_name in pod_names(kind, name, spec):
             one = _pod(template, pod_name, namespace, at_ms, lifetime_ms)

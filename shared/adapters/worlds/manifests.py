@@ -38,6 +38,7 @@ API_VERSIONS = {
     "Deployment": "apps/v1",
     "ReplicaSet": "apps/v1",
     "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
     "Job": "batch/v1",
     "PriorityClass": "scheduling.k8s.io/v1",
     "PodDisruptionBudget": "policy/v1",
@@ -50,6 +51,8 @@ API_VERSIONS = {
     **dict.fromkeys(("StorageClass", "CSINode", "CSIDriver"), "storage.k8s.io/v1"),
     **dict.fromkeys(("CSIStorageCapacity", "VolumeAttachment"), "storage.k8s.io/v1"),
 }
+DECIDES_NOTHING = "objects of this kind decide nothing here"
+IGNORED = {"CronJob": "schedules are not played; give the Jobs that they would make"}
 NAME_LABEL = "kubernetes.io/metadata.name"
 CLUSTER_KINDS = (
     *("Node", "PriorityClass", "Namespace"),
@@ -94,7 +97,7 @@ class _Reading:
         kind = document.text("kind")
         if kind not in API_VERSIONS:
             name = document.child("metadata").text("name")
-            rule = f"{kind} {name} is ignored: objects of this kind decide nothing here"
+            rule = f"{kind} {name} is ignored: {IGNORED.get(kind, DECIDES_NOTHING)}"
             self.rejected.append(Rejection(document.what, "kind", rule))
             return
         found = Object(document)
@@ -117,9 +120,9 @@ def manifests_world(paths: Sequence[Path]) -> World:
     nodes = tuple(
         node_as_registered(node_of(found.metadata, found.document)) for found in reading.of("Node")
     )
-    pods = _with_known_images(_pods(reading, groups, frozenset(node.name for node in nodes)), nodes)
+    pods = _with_known_images(_pods(reading, groups, nodes), nodes)
     world = World(
-        name=" ".join(path.name for path in paths),
+        name=" ".join(path.resolve().name for path in paths),
         nodes=nodes,
         arrivals=arrivals_of(pods),
         budgets=_budgets(reading, pods),
@@ -179,8 +182,8 @@ def _groups(reading: _Reading) -> dict[str, Group]:
     return found
 
 
-def expansion_of(classes_given: Iterable[Object]) -> Expansion:
-    """What makes pods, with these PriorityClasses at hand."""
+def expansion_of(classes_given: Iterable[Object], nodes: Sequence[Node] = ()) -> Expansion:
+    """What makes pods, with these PriorityClasses at hand, and nodes for DaemonSets."""
     classes: dict[str, PriorityClass] = {}
     default, default_name = PriorityClass(0), ""
     for found in classes_given:
@@ -189,11 +192,12 @@ def expansion_of(classes_given: Iterable[Object]) -> Expansion:
             raise found.document.error("globalDefault", f"{default_name} is the default already")
         if is_default:
             default, default_name = classes[found.name], found.name
-    return Expansion(classes, default)
+    return Expansion(classes, default, nodes)
 
 
-def _pods(reading: _Reading, groups: dict[str, Group], nodes: frozenset[str]) -> list[Pod]:
-    expansion = expansion_of(reading.of("PriorityClass"))
+def _pods(reading: _Reading, groups: dict[str, Group], nodes: Sequence[Node]) -> list[Pod]:
+    expansion = expansion_of(reading.of("PriorityClass"), nodes)
+    node_names = frozenset(node.name for node in nodes)
     found: list[Pod] = []
     names: dict[tuple[str, str], str] = {}
     for owner in reading.of(*POD_KINDS):
@@ -202,7 +206,7 @@ def _pods(reading: _Reading, groups: dict[str, Group], nodes: frozenset[str]) ->
             if first != owner.document.what:
                 rule = f"its pod {pod.name} is a duplicate of one of {first}"
                 raise owner.metadata.error("name", rule)
-            if pod.node and pod.node not in nodes:
+            if pod.node and pod.node not in node_names:
                 raise owner.document.error("spec.nodeName", f"no Node {pod.node!r} in this world")
             found.append(_without_basic_group(pod, groups))
     return found

@@ -246,6 +246,41 @@ def test_controllers_stand_for_their_pods(read, kind, settings, expected):
     assert names(read(controller(kind, "x", **settings))) == expected
 
 
+def on(name, *, taints=(), **labels):
+    spec = {"taints": [{"key": key, "effect": effect} for key, effect in taints]}
+    return NODE | {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def test_a_daemon_set_has_a_pod_for_each_node_that_it_is_for(read):
+    """What its controller would make: by nodeSelector, affinity and taints, not by room."""
+    nodes = [
+        on("plain", disk="ssd"),
+        on("cordoned", taints=[("node.kubernetes.io/unschedulable", "NoSchedule")], disk="ssd"),
+        on("other", disk="hdd"),
+        on("tainted", taints=[("dedicated", "NoExecute")], disk="ssd"),
+        on("rather-not", taints=[("busy", "PreferNoSchedule")], disk="ssd"),
+        on("no-network", taints=[("node.kubernetes.io/network-unavailable", "NoSchedule")], a="b"),
+    ]
+    made = controller("DaemonSet", "agent", updateStrategy={"type": "OnDelete"})
+    inner = made["spec"]["template"]["spec"]
+    every = {"agent-plain", "agent-cordoned", "agent-other", "agent-rather-not"}
+    assert set(names(read(*nodes, made))) == every
+    inner["nodeSelector"] = {"disk": "ssd"}
+    world = read(*nodes, made)
+    assert set(names(world)) == every - {"agent-other"}
+    spec = world.arrivals[0].pods.spec
+    here = SelectorTerm(fields=(Requirement("metadata.name", "In", ("plain",)),))
+    assert spec.affinity_required == (here,)
+    assert Toleration("node.kubernetes.io/not-ready", "Exists", "", "NoExecute") in spec.tolerations
+    inner["tolerations"] = [{"operator": "Exists"}]
+    assert set(names(read(*nodes, made))) == every - {"agent-other"} | {"agent-tainted"}
+    del inner["tolerations"], inner["nodeSelector"]
+    inner["hostNetwork"] = True
+    assert set(names(read(*nodes, made))) == every | {"agent-no-network"}
+    inner["nodeName"] = "plain"
+    assert names(read(*nodes, made)) == ["agent-plain"]
+
+
 def test_equal_pods_are_one_column(read):
     world = read(controller("Deployment", "x", replicas=1000))
     (arrival,) = world.arrivals
@@ -362,6 +397,16 @@ def test_unknown_kinds_are_listed_as_ignored(read):
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s"}, "data": {"x": 1}}
     (rejected,) = read(other, pod()).rejected
     assert rejected.rule == "ConfigMap s is ignored: objects of this kind decide nothing here"
+    cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"}}
+    (rejected,) = read(cron, pod()).rejected
+    assert rejected.rule.startswith("CronJob tick is ignored: schedules are not played")
+
+
+def test_a_folder_that_is_named_by_a_dot_has_its_name(tmp_path, monkeypatch):
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "a.yaml").write_text(yaml.safe_dump(pod()))
+    monkeypatch.chdir(tmp_path / "shop")
+    assert manifests_world([Path()]).name == "shop"
 
 
 WEB = {"matchLabels": {"app": "web"}}
