@@ -266,9 +266,12 @@ def story(
 def why(
     kind: Annotated[str, typer.Argument(metavar="pod", help="What is asked about: pod.")],
     name: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="Which one.")],
-    run_dir: Annotated[
-        Path, typer.Option("--run-dir", metavar="DIR", help="The run; it may be going on.")
+    run: Annotated[
+        Path, typer.Argument(metavar="[RUN]", help="The run's directory; it may be going on.")
     ] = Path("runs/live"),
+    run_dir: Annotated[
+        Path | None, typer.Option("--run-dir", metavar="DIR", help="The same as RUN.")
+    ] = None,
     node: Annotated[
         str, typer.Option("--node", metavar="NAME", help="Also why not this node.")
     ] = "",
@@ -289,7 +292,7 @@ def why(
     _one_of("--output", output, OUTPUTS)
     _one_of("why", kind, ("pod",))
     _load(plugin)
-    tell_why(name, run_dir, node, bus, placements, output)
+    tell_why(name, run_dir or run, node, bus, placements, output)
 
 
 @app.command()

@@ -15,7 +15,7 @@ def run(tmp_path_factory):
 @pytest.fixture
 def ask(run):
     def why(name: str, *more: str) -> Ran:
-        return muster("why", "pod", f"default/{name}", "--run-dir", run, *more)
+        return muster("why", "pod", f"default/{name}", run, *more)
 
     return why
 

@@ -5,6 +5,7 @@ in the order of their names. A key written twice in one object is an error, not 
 """
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from shared.adapters.worlds.fields import Fields
 
 SUFFIXES = (".json", ".yaml", ".yml")
 FILE_BYTES_MAX = 256 << 20
+RUN_FILE = "journals.db"
 
 
 class _DuplicateKey(Exception):
@@ -52,11 +54,14 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def manifest_files(paths: Sequence[Path]) -> list[Path]:
-    """The files of the given folders (with their subfolders) and the given files, each once."""
+    """The files of the given folders (with their subfolders) and the given files, each once.
+
+    Folders of runs, which tell of themselves in JSON, and hidden ones are passed over.
+    """
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
-            inner = [p for p in sorted(path.rglob("*")) if p.suffix in SUFFIXES and p.is_file()]
+            inner = sorted(_below(path))
             if not inner:
                 raise WorldError(str(path), "", "holds no manifest (.yaml, .yml or .json)")
             found.extend(inner)
@@ -65,6 +70,15 @@ def manifest_files(paths: Sequence[Path]) -> list[Path]:
         else:
             raise WorldError(str(path), "", "does not exist")
     return list(dict.fromkeys(found))
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for top, folders, files in os.walk(folder):
+        where = Path(top)
+        folders[:] = [
+            name for name in folders if name[0] != "." and not (where / name / RUN_FILE).exists()
+        ]
+        yield from (where / name for name in files if Path(name).suffix in SUFFIXES)
 
 
 def read_objects(path: Path) -> Iterator[Fields]:

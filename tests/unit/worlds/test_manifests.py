@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.manifests import manifests_world
 from shared.model.cluster_objects import (
     LabelSelector,
@@ -391,6 +392,19 @@ def test_lists_and_json_are_taken_apart(tmp_path):
     (tmp_path / "sub" / "b.yml").write_text("---\n# nothing\n---\n" + yaml.safe_dump(pod("c")))
     (tmp_path / "notes.txt").write_text("not a manifest")
     assert names(manifests_world([tmp_path])) == ["a", "b", "c"]
+
+
+def test_folders_of_runs_and_hidden_ones_are_passed_over(tmp_path):
+    """A run is kept below the folder where it is started."""
+    for folder in ("runs/first", ".github", "below"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "meta.json").write_text('{"format": 1}')
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(pod("a")))
+    (tmp_path / "runs/first/journals.db").touch()
+    with pytest.raises(WorldError, match=r"below/meta\.json document 1: kind: is required"):
+        manifests_world([tmp_path])
+    (tmp_path / "below" / "meta.json").write_text(json.dumps(pod("b")))
+    assert names(manifests_world([tmp_path])) == ["a", "b"]
 
 
 def test_unknown_kinds_are_listed_as_ignored(read):
