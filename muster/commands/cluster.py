@@ -72,9 +72,9 @@ class PlaysWhenWatched:
         """See Cluster.evict."""
         return await self._cluster.evict(pods, by)
 
-    def tell_of(self, binds: Sequence[PastBind]) -> None:
+    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """See Cluster.tell_of."""
-        self._cluster.tell_of(binds)
+        self._cluster.tell_of(binds, are_new)
 
 
 def serve_cluster(

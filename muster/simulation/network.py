@@ -267,7 +267,7 @@ class SimNetwork:
             {Way.BUSY: Answer.BUSY, Way.REFUSED: Answer.REFUSED},
         )
 
-    def tell_of(self, binds: Sequence[PastBind]) -> None:
+    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """See Cluster.tell_of."""
 
     async def _each(

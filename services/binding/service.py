@@ -68,6 +68,8 @@ class BindingShell:
         self._tasks: dict[asyncio.Task[None], bool] = {}
         self._room = asyncio.Semaphore(CHUNKS_IN_FLIGHT)
         self._acting = Acting(binders)
+        # Pods that extenders or plugins say they have bound, with their nodes.
+        self._by_others: dict[int, int] = {}
 
     def start(self, owner: Offers) -> None:
         """Open effects follow by `effect`."""
@@ -83,7 +85,7 @@ class BindingShell:
         """Tell of these binds once they are known to be made."""
         while doubts:
             await asyncio.sleep(DOUBT_S)
-            self._cluster.tell_of(telling.settled(self._state(), doubts))
+            self._cluster.tell_of(telling.settled(self._state(), doubts), doubts is self._by_others)
 
     def effect(self, effect_id: int, effect: Event) -> None:
         """Send the effect's pods chunk by chunk, in their order."""
@@ -190,6 +192,8 @@ class BindingShell:
         spec = state.hooked[pod]
         outcome = await self._acting.bind(state.config, spec, _ref(state, row), node)
         column = np.array([pod], np.int64)
+        if outcome.answer in (Answer.DONE, Answer.ASSIGNED):
+            self._tell_later(pod, state.table.nodes.item(row))
         if outcome.answer is not None:
             texts = (outcome.text,) if outcome.text else ()
             codes = bytes([outcome.answer])
@@ -199,6 +203,12 @@ class BindingShell:
         if len(rows):
             async with self._room:
                 await self._post(effect_id, state, rows)
+
+    def _tell_later(self, pod: int, node: int) -> None:
+        is_first = not self._by_others
+        self._by_others[pod] = node
+        if is_first:
+            self._keep(self._tell_of(self._by_others))
 
     def _is_asked(self, effect_id: int, pod: int) -> bool:
         """Whether the plugins before its bind are still to say what they think of the pod."""

@@ -237,7 +237,9 @@ class KubeCluster:
         """See the port."""
         return await self.writes.evict(pods, by)
 
-    def tell_of(self, binds: Sequence[PastBind]) -> None:
+    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """See the port."""
+        if are_new:
+            self.writes.counts.bound += len(binds)
         for bind in binds:
             self.events.scheduled_before(bind.pod, bind.node, bind.at_ms)

@@ -352,7 +352,7 @@ class SimCluster:
         await self._travel()
         return answers
 
-    def tell_of(self, binds: Sequence[PastBind]) -> None:
+    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """There are no events here."""
 
     async def _travel(self) -> None:

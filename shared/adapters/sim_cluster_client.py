@@ -106,7 +106,7 @@ class SimClusterClient:
         """Never raises for a lost connection."""
         return await self._answers("evict", [pods, by], len(pods))
 
-    def tell_of(self, binds: Sequence[PastBind]) -> None:
+    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """There are no events there."""
 
     async def _answers(self, method: str, arguments: object, count: int) -> list[Answer]:

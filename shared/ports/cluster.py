@@ -52,7 +52,7 @@ class VolumeRequest(Struct, frozen=True, gc=False):
 
 
 class PastBind(Struct, frozen=True, gc=False):
-    """A bind that was made when somebody else owned binding."""
+    """A bind that no request of this owner of binding made."""
 
     pod: PodRef
     node: str
@@ -126,8 +126,8 @@ class Cluster(Protocol):
         """
         ...
 
-    def tell_of(self, binds: Sequence[PastBind]) -> None:
+    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """People may not have heard of these: see to it, once for each pod, when there is time.
-        Nothing to do for a cluster without events.
+        `are_new`: by others, but for us, just now. Nothing to do for a cluster without events.
         """
         ...

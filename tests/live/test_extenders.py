@@ -3,6 +3,7 @@ only where it lets them; one binds, by a request of its own to the API server.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from shared.testing.kube_api import KubeApi
 from shared.testing.kube_credentials import ADMIN
 from shared.testing.kube_objects import binding
 from shared.testing.kube_options import KubeOptions
@@ -93,6 +95,15 @@ def test_pods_go_where_the_extender_lets_them(
     # The checker does not know what extenders say.
     found = case.verdict(journals.of_file(tmp_path / "run" / "journals.db")).problems
     assert all(problem.startswith("default/nowhere ") for problem in found), found
+    api.request("DELETE", f"{PODS}/nowhere?gracePeriodSeconds=0").ok()
+
+
+def scheduled(api: KubeApi, names: list[str]) -> set[str]:
+    """Those of them of which people are told, once each, that they have a node."""
+    found = api.items("/api/v1/namespaces/default/events?fieldSelector=reason%3DScheduled")
+    told = Counter(event["involvedObject"]["name"] for event in found)
+    assert all(told[name] <= 1 for name in names)
+    return {name for name in names if told[name]}
 
 
 class Binder(ExtenderServer):
@@ -149,8 +160,10 @@ def test_an_extender_binds_pods_by_requests_of_its_own(
         with muster_run(servers.kubeconfig, tmp_path, "-o", "json", "--config", str(path)) as run:
             until("seven are bound", lambda: all(nodes_of(api)[name] for name in names))
             until("the eighth is told why", lambda: messages() == ["not in this season"])
+            said_to_be_bound = set(names) - {"odd"}
+            until("they have their events", lambda: scheduled(api, names) == said_to_be_bound)
             result = result_of(run.stop())
-        assert result["bound"] == 0, "none by a request of ours"
+        assert result["bound"] == len(said_to_be_bound)
         assert binder.names.count("late") > 1
         assert not nodes_of(api)["never"]
         assert {name: binder.names.count(name) for name in names[:5]} == dict.fromkeys(names[:5], 1)

@@ -1,18 +1,21 @@
 """Who people are told of by a new owner: the newest binds, and those that were on their way."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from services.binding import service, telling
 from services.binding.core import recent
 from services.binding.service import BindingShell
-from shared.events.base import Configured
+from shared.events.base import Configured, Event
 from shared.model.answers import Answer
 from shared.model.columns import ID_BYTES
-from shared.ports.cluster import PastBind
+from shared.model.extenders import Extender
+from shared.model.objects import PodSpec
+from shared.ports.cluster import PastBind, PodRef
 from tests.unit.binding.world import answers, assigned, binding, gone, named, nodes_gone, reserved
 
 DONE, UNKNOWN = Answer.DONE, Answer.UNKNOWN
@@ -23,16 +26,39 @@ class Told:
 
     def __init__(self) -> None:
         self.binds: list[PastBind] = []
+        self.new = 0
 
-    def tell_of(self, binds: Sequence[PastBind]) -> None:
+    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         self.binds += binds
+        self.new += len(binds) if are_new else 0
 
 
 class Owner:
-    """A state to look at."""
+    """A state to look at, and what is offered."""
 
     def __init__(self, state: Any) -> None:
         self.state = state
+        self.offered: list[Event] = []
+
+    def offer(self, event: Event) -> None:
+        self.offered.append(event)
+
+
+class Writers:
+    """An extender that says it has bound every pod but this one."""
+
+    writes = True
+
+    def __init__(self, never: str) -> None:
+        self.never = never
+
+    async def bind(self, _extender: Extender, pod: PodRef, _node: str) -> str:
+        return "not this one" if pod.name == self.never else ""
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0.01)
 
 
 def names(binds: Sequence[PastBind]) -> list[tuple[str, str, int]]:
@@ -98,4 +124,29 @@ async def test_a_new_owner_tells_of_both(monkeypatch):
     steps.when(assigned({2: 2}))
     await asyncio.sleep(0.03)
     assert [bind.pod.name for bind in told.binds] == ["pod-1", "pod-2"]
+    await shell.stop()
+
+
+async def test_binds_by_others_are_told_of_once_they_are_seen(monkeypatch):
+    """What an extender says it has done need not have come about."""
+    monkeypatch.setattr(service, "DOUBT_S", 0.01)
+    steps = binding(binder={"url": "http://localhost:1", "bind_verb": "bind"})
+    told = Told()
+    shell = BindingShell(told, Writers("pod-2"))  # type: ignore[arg-type]
+    owner = Owner(steps.state)
+    shell.start(owner)  # type: ignore[arg-type]
+    given = msgspec.structs.replace(reserved({1: 1, 2: 2, 3: 1}), spec=PodSpec())
+    (asked,) = steps.when(named(1, 2, 3), given)
+    shell.effect(1, asked)
+    async with asyncio.timeout(60):
+        await until(lambda: len(owner.offered) == 3)
+        steps.when(*owner.offered)
+        await asyncio.sleep(0.05)
+        assert told.binds == []
+        steps.when(assigned({3: 1}))
+        await until(lambda: told.new == 1)
+        steps.when(assigned({1: 1}))
+        await until(lambda: told.new == 2)
+    found = [(bind.pod.name, bind.node) for bind in told.binds]
+    assert found == [("pod-3", "node-1"), ("pod-1", "node-1")]
     await shell.stop()
