@@ -45,6 +45,11 @@ def read_profiles(
             f"--config {path}: extenders that filter or score need one placement partition: no "
             "shard of several knows all nodes"
         )
+    if any(one.preempt_verb for one in found.extenders):
+        raise UsageFault(
+            f"--config {path}: extenders with a preemptVerb are asked by muster score alone, not "
+            "by a running mesh"
+        )
     CALLED[:] = found.extenders
     enabled = {one.name for profile in found.profiles for one in _plugins_of(profile)}
     for name in custom.PLUGINS:

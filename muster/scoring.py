@@ -15,10 +15,10 @@ from msgspec import to_builtins
 from services.placement.core import PlacementCore, PlacementState, sampling
 from services.placement.core.book import compiled
 from services.placement.core.nominations import held_against, nominate
-from services.placement.core.preempt import candidates
+from services.placement.core.preempt import Victim, candidate_of, candidates
 from services.preemption.core.choice import Choice, message, order
 from services.queueing.core.messages import NEVER, STILL_LEAVING, fit_error
-from shared.adapters.extenders import filter_nodes, score_nodes
+from shared.adapters.extenders import filter_nodes, judge_victims, score_nodes
 from shared.adapters.worlds.affinity import selects
 from shared.adapters.worlds.arrivals import Pod, uid_of
 from shared.adapters.worlds.case import Case, case_of
@@ -35,12 +35,13 @@ from shared.framework.signature import Signature
 from shared.framework.storage import Storage
 from shared.machine.fold import begin_step
 from shared.model.columns import pack, unpack
-from shared.model.extenders import ExtenderError
+from shared.model.extenders import ExtenderError, Victims
 from shared.model.objects import Budget, PodSpec
 from shared.model.profile import V1_35, Configuration
 
 SUCCESS, UNSCHEDULABLE = "Success", "Unschedulable"
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
+NOBODY_LEFT = "no candidate node for preemption"
 
 
 def score_case(
@@ -69,7 +70,12 @@ def score_case(
             raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "", str(error)) from error
         answer = {"namespace": pod.namespace, "name": pod.name, **said}
         if read.preempt and answer["fitError"] and read.nodes:
-            answer["preemption"] = shard.preemption(pod.spec, node)
+            try:
+                answer["preemption"] = shard.preemption(pod.spec, node, object_given)
+            except ExtenderError as error:
+                raise WorldError(
+                    f"{what}: Pod {pod.namespace}/{pod.name}", "", f"preemption: {error}"
+                ) from error
         pods.append(answer)
     return {"pods": pods}
 
@@ -92,6 +98,11 @@ class _Shard:
         self._extenders = () if config is None else config.extenders
         self._objects = {
             one["metadata"]["name"]: one for one in objects if one.get("kind") == "Node"
+        }
+        self._pod_objects = {
+            (one["metadata"].get("namespace") or "default", one["metadata"]["name"]): one
+            for one in objects
+            if one.get("kind") == "Pod"
         }
         options = {"profiles": to_builtins(profiles), "compatibility": version}
         self._evolve(Configured({"placement": options}))
@@ -250,9 +261,10 @@ class _Shard:
         answer["best"] = _best({name: nodes[name]["total"] for name in left.nodes})
         return answer
 
-    def preemption(self, spec: PodSpec, node: str) -> dict[str, Any]:
+    def preemption(self, spec: PodSpec, node: str, pod: Mapping[str, Any]) -> dict[str, Any]:
         """Nodes on which the end of some pods would make room, the one that is chosen and who goes
-        there; or why nobody does. `node` is the one that the pod is nominated for.
+        there; or why nobody does. `node` is the one that the pod is nominated for, `pod` the object
+        that extenders get. Raises ExtenderError.
         """
         if not self._state.plugins_of(spec).profile.preempts:
             return _preemption()
@@ -267,13 +279,54 @@ class _Shard:
             nobody = CandidatesFound(0, 1, self._asked, (), why, len(self._state.nodes))
             return _preemption(message=message([nobody]))
         names = {one.node: self._state.nodes[one.node].name for one in found}
+        told = {names[one.node]: self._candidate(one) for one in found}
+        if any(one.preempts(pod) for one in self._extenders):
+            found = self._judged(found, names, pod)
+        if not found:
+            return _preemption(message=f"preemption: {NOBODY_LEFT}")
         best = min((Choice(0, one, one.violations) for one in found), key=order).candidate
         victims = [self._placed[number - 1].pod for number in unpack(best.victims).tolist()]
         return _preemption(
-            {names[one.node]: self._candidate(one) for one in found},
+            told,
             names[best.node],
             evicted=[f"{one.namespace}/{one.name}" for one in victims if not one.terminating],
         )
+
+    def _judged(
+        self, found: Sequence[Candidate], names: Mapping[int, str], pod: Mapping[str, Any]
+    ) -> list[Candidate]:
+        """What extenders leave of them, or make of them."""
+        uids = [uid_of(one.pod) for one in self._placed]
+        numbers = {uid: number for number, uid in enumerate(uids, start=1)}
+        there: dict[str, list[str]] = {name: [] for name in self._names}
+        for one, uid in zip(self._placed, uids, strict=True):
+            there[one.pod.node].append(uid)
+        objects = {
+            uid: _with_uid(self._pod_objects[one.pod.namespace, one.pod.name], uid)
+            for one, uid in zip(self._placed, uids, strict=True)
+        }
+        told = {
+            names[one.node]: Victims(
+                tuple(uids[number - 1] for number in unpack(one.victims).tolist()), one.violations
+            )
+            for one in found
+        }
+        left = asyncio.run(judge_victims(self._extenders, pod, told, objects, there))
+        nodes = {name: number for number, name in enumerate(self._names, start=1)}
+        return [
+            candidate_of(
+                nodes[name],
+                [self._victim(numbers[uid]) for uid in one.uids],
+                one.violations,
+                self._state.world,
+            )
+            for name, one in sorted(left.items())
+        ]
+
+    def _victim(self, number: int) -> Victim:
+        ledger = self._state.ledger
+        start_ms = int(ledger.start_ms[number - ledger.base])
+        return Victim(number, 0, 0, self._placed[number - 1].pod.spec.priority, start_ms)
 
     def _is_waited_for(self, spec: PodSpec, node: str) -> bool:
         """Whether somebody is ending for the pod on the node that it is nominated for, unless the
@@ -299,6 +352,10 @@ class _Shard:
     def _fit_error(self, sig: Signature, held: Held) -> str:
         table = self._state.table
         return fit_error(reasons(table, sig, held).messages, table.size)
+
+
+def _with_uid(pod: Mapping[str, Any], uid: str) -> dict[str, Any]:
+    return {**pod, "metadata": {**pod["metadata"], "uid": uid}}
 
 
 def _preemption(

@@ -3,16 +3,19 @@ calls them.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from shared.adapters.extender_client import call
 from shared.model.extenders import (
     Extender,
     ExtenderError,
+    Victims,
     filtered,
+    preempted,
     prioritized,
     require_bound,
+    victims_asked,
 )
 from shared.ports.cluster import PodRef
 from shared.ports.extenders import Judgement
@@ -71,6 +74,32 @@ async def score_nodes(
         except ExtenderError:
             continue
     return found
+
+
+async def judge_victims(
+    extenders: Sequence[Extender],
+    pod: Objects,
+    found: Mapping[str, Victims],
+    objects: Objects,
+    there: Mapping[str, Container[str]],
+) -> dict[str, Victims]:
+    """By node who goes for the pod, in the end: each is told what those before have left of it.
+    `objects` are pods by uid, `there` the uids of all pods of each node. Raises ExtenderError,
+    unless who failed may be ignored.
+    """
+    left = dict(found)
+    for one in extenders:
+        if not left:
+            break
+        if not one.preempts(pod):
+            continue
+        try:
+            reply = await call(one, one.preempt_verb, victims_asked(one, pod, left, objects))
+            left = preempted(one, reply, there)
+        except ExtenderError:
+            if not one.ignorable:
+                raise
+    return left
 
 
 class ObjectSource(Protocol):

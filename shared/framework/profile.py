@@ -108,7 +108,7 @@ class Plugins:
         self.balance_weight = profile.weight(BALANCE)
         self.scored = self._scored()
         # Without any score plugin or extender kube-scheduler gives every node 1.
-        self.least = 0 if profile.scores or profile.extended else 1
+        self.least = 0 if profile.scores or profile.has_extenders else 1
         self.by_amounts = tuple(self._by_amounts())
         is_default = _local_part(profile) == _local_part(Profile())
         self.is_default_locally = is_default and not self.by_amounts and version == V1_35

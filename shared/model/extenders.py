@@ -2,7 +2,7 @@
 is called here. Words are kube-scheduler's (extender.go of 1.35).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -34,6 +34,7 @@ class Extender(Struct, frozen=True, kw_only=True, omit_defaults=True):
     filter_verb: str = ""
     prioritize_verb: str = ""
     bind_verb: str = ""
+    preempt_verb: str = ""
     weight: int = 0
     timeout_ms: int = 5_000
     knows_nodes: bool = False
@@ -63,6 +64,10 @@ class Extender(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def binds(self, spec: PodSpec) -> bool:
         """Whether it binds such pods, in place of the bind plugins."""
         return bool(self.bind_verb) and self.concerns(spec)
+
+    def preempts(self, pod: Mapping[str, Any]) -> bool:
+        """Whether it is asked who goes for such a pod."""
+        return bool(self.preempt_verb) and self.is_interested(pod)
 
     def arguments(self, pod: Mapping[str, Any], nodes: Mapping[str, Any]) -> dict[str, Any]:
         """What filter and prioritize are asked with: names alone where it knows the nodes."""
@@ -105,6 +110,15 @@ class Filtered(Struct, frozen=True):
     unresolvable: dict[str, str]
 
 
+class Victims(Struct, frozen=True):
+    """Who would have to go from a node, by uid, in the order that they are told in, and how many of
+    them are beyond their budgets.
+    """
+
+    uids: tuple[str, ...]
+    violations: int = 0
+
+
 class _Reply(Struct):
     nodes: dict[str, Any] | None = None
     nodenames: list[str] | None = None
@@ -115,6 +129,19 @@ class _Reply(Struct):
 
 class _Bound(Struct):
     error: str | None = None
+
+
+class _MetaPod(Struct):
+    uid: str = ""
+
+
+class _MetaVictims(Struct):
+    pods: list[object] | None = None
+    numpdbviolations: int = 0
+
+
+class _Preempted(Struct):
+    nodenametometavictims: dict[str, object] | None = None
 
 
 class _Score(Struct):
@@ -153,6 +180,53 @@ def prioritized(extender: Extender, reply: object) -> dict[str, int]:
     for one in _as(list[_Score], [] if reply is None else reply):
         totals[one.host] = totals.get(one.host, 0) + one.score * extender.weight * SCALE
     return totals
+
+
+def victims_asked(
+    extender: Extender,
+    pod: Mapping[str, Any],
+    found: Mapping[str, Victims],
+    objects: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """What preempt is asked with, by node: uids alone where it knows the nodes, else pods, which
+    `objects` has by uid.
+    """
+    known = extender.knows_nodes
+    nodes = {
+        node: {
+            "Pods": [{"UID": uid} if known else objects[uid] for uid in one.uids],
+            "NumPDBViolations": one.violations,
+        }
+        for node, one in found.items()
+    }
+    both = (None, nodes) if known else (nodes, None)
+    return {"Pod": pod, "NodeNameToVictims": both[0], "NodeNameToMetaVictims": both[1]}
+
+
+def preempted(
+    extender: Extender, reply: object, there: Mapping[str, Container[str]]
+) -> dict[str, Victims]:
+    """What a reply to preempt leaves: on nodes, and of pods that are `there`. Who may be ignored
+    may name nodes from which nobody goes: they are left out. Raises ExtenderError.
+    """
+    told = _as(_Preempted, {} if reply is None else reply)
+    found: dict[str, Victims] = {}
+    for node, given in (told.nodenametometavictims or {}).items():
+        if node not in there:
+            raise ExtenderError(f'nodeinfo not found for node name "{node}"')
+        one = _as(_MetaVictims, given)
+        uids = tuple(_as(_MetaPod, pod).uid for pod in one.pods or ())
+        for uid in uids:
+            if uid not in there[node]:
+                raise ExtenderError(
+                    f"extender: {extender.url} claims to preempt pod (UID: &{{{uid}}}) on node: "
+                    f"{node}, but the pod is not found on that node"
+                )
+        found[node] = Victims(uids, one.numpdbviolations)
+    empty = [node for node, one in found.items() if not one.uids]
+    if empty and not extender.ignorable:
+        raise ExtenderError(f'expected at least one victim pod on node "{empty[0]}"')
+    return {node: one for node, one in found.items() if one.uids}
 
 
 def require_bound(reply: object) -> None:

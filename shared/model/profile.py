@@ -81,7 +81,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     the share of nodes after which a search for nodes ends, 0 = it follows from their number, None =
     it never ends early. `reserve` are plugins of users that hand out what nodes have; `permit`,
     `pre_bind`, `bind` (before DefaultBinder) and `post_bind` those that act when a pod is bound.
-    `extended` = extenders filter or score its nodes as well.
+    `has_extenders`: there are some; `extended`: they filter or score its nodes as well.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -103,6 +103,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     custom: tuple[CustomPlugin, ...] = ()
     percentage_of_nodes_to_score: int | None = None
     extended: bool = False
+    has_extenders: bool = False
     pre_enqueue: tuple[CustomPlugin, ...] = ()
     queue_sort: CustomPlugin | None = None
     reserve: tuple[CustomPlugin, ...] = ()

@@ -14,6 +14,8 @@ from zlib import crc32
 PLAIN, LOWER, FAILS, BREAKS, BABBLES, INVENTS, SLEEPS, NOBODY = (
     *("plain", "lower", "fails", "breaks", "babbles", "invents", "sleeps", "nobody"),
 )
+SPARES, ACCUSES = "spares", "accuses"
+"""Where somebody has to go: nobody goes from the last of the nodes; somebody who is not there."""
 SLEEP_S = 60.0
 
 
@@ -60,6 +62,8 @@ class ExtenderServer:
         if verb == "bind":
             self.asked.append((path, (body["PodNamespace"], body["PodName"], body["Node"])))
             return self._failed(manner) or (200, _written({"Error": ""}, manner))
+        if verb == "preempt":
+            return self._preempt(path, salt, manner, body)
         nodes = {one["metadata"]["name"]: one for one in (body["Nodes"] or {}).get("items") or ()}
         names = body["NodeNames"] if body["NodeNames"] is not None else list(nodes)
         self.asked.append((path, tuple(names)))
@@ -77,6 +81,24 @@ class ExtenderServer:
             found |= {"NodeNames": None, "Nodes": {"items": [nodes[name] for name in kept]}}
         return 200, _written(found, manner)
 
+    def _preempt(
+        self, path: str, salt: str, manner: str, body: dict[str, Any]
+    ) -> tuple[int, bytes]:
+        asked = _victims(body)
+        told = (f"{node} {' '.join(uids)} {beyond}" for node, (uids, beyond) in asked.items())
+        self.asked.append((path, tuple(sorted(told))))
+        left = _left(salt, asked if manner != NOBODY else {})
+        if manner == INVENTS:
+            left["nobody"] = (["nobody"], 0)
+        if asked and manner in (SPARES, ACCUSES):
+            left[max(asked)] = (["nobody"] if manner == ACCUSES else [], 0)
+        found = {
+            node: _named([{"UID": uid} for uid in uids], beyond, manner)
+            for node, (uids, beyond) in left.items()
+        }
+        failed = self._failed(manner)
+        return failed or (200, _written({"NodeNameToMetaVictims": found}, manner))
+
     def _failed(self, manner: str) -> tuple[int, bytes] | None:
         if manner == SLEEPS:
             self.closing.wait(SLEEP_S)
@@ -87,6 +109,45 @@ class ExtenderServer:
         if manner == FAILS:
             return 200, json.dumps({"Error": "it does not work today"}).encode()
         return None
+
+
+def _victims(body: dict[str, Any]) -> dict[str, tuple[list[str], int]]:
+    """By node the uids of who is to go, and how many of them are beyond their budgets."""
+    known, whole = body["NodeNameToMetaVictims"], body["NodeNameToVictims"]
+    assert (known is None) != (whole is None)
+    if known is not None:
+        return {
+            node: ([pod["UID"] for pod in one["Pods"]], one["NumPDBViolations"])
+            for node, one in known.items()
+        }
+    return {
+        node: ([pod["metadata"]["uid"] for pod in one["Pods"]], one["NumPDBViolations"])
+        for node, one in whole.items()
+    }
+
+
+def _left(salt: str, asked: dict[str, tuple[list[str], int]]) -> dict[str, tuple[list[str], int]]:
+    """Some nodes are left out, from some fewer go, or in another order, or beyond more budgets."""
+    left: dict[str, tuple[list[str], int]] = {}
+    for node, (uids, beyond) in asked.items():
+        match _drawn(salt, "preempt", node):
+            case 0 | 1:
+                continue
+            case 2 | 3 | 4:
+                left[node] = (uids[:1], beyond)
+            case 5 | 6:
+                left[node] = (uids[::-1], beyond)
+            case 7:
+                left[node] = (uids, beyond + 1)
+            case _:
+                left[node] = (uids, beyond)
+    return left
+
+
+def _named(pods: list[dict[str, str]], beyond: int, manner: str) -> dict[str, Any]:
+    if manner == LOWER:
+        return {"pods": [{"uid": one["UID"]} for one in pods], "numpdbviolations": beyond}
+    return {"Pods": pods, "NumPDBViolations": beyond}
 
 
 def _drawn(salt: str, verb: str, name: str) -> int:

@@ -6,9 +6,17 @@ Their own generator, so that the other cases stay what they are.
 
 from random import Random
 
-from tests.parity import cases, sampling
+from tests.parity import cases, preempting, sampling
 from tests.parity.draft import GADGET, WIDGET, Object
-from tests.parity.extender_server import FAILS, LOWER, NOBODY, PLAIN
+from tests.parity.extender_server import (
+    ACCUSES,
+    FAILS,
+    INVENTS,
+    LOWER,
+    NOBODY,
+    PLAIN,
+    SPARES,
+)
 
 MANNERS = (PLAIN, PLAIN, PLAIN, LOWER)
 
@@ -27,6 +35,41 @@ def case(seed: int, url: str) -> Object:
     config = found.setdefault("config", _config(draw))
     config["extenders"] = extenders
     return found
+
+
+def preempting_case(seed: int, url: str) -> Object:
+    """A case of preemption with extenders that have their say in it. No two pods have started at
+    the same time, so that no choice is chance.
+    """
+    draw = Random(f"extenders preempt {seed}")
+    found = preempting.case(seed)
+    for one in found["objects"]:
+        if one["kind"] == "Pod":
+            one["metadata"]["uid"] = f"uid-{one['metadata']['name']}"
+    for one in found["pods"]:
+        one["metadata"]["uid"] = f"uid-{one['metadata']['name']}"
+    config = found["config"] = _config(draw)
+    extenders = [_preempts(draw, url, number) for number in range(draw.choice((1, 1, 2, 3)))]
+    config["extenders"] = extenders
+    return found
+
+
+def _preempts(draw: Random, url: str, number: int) -> Object:
+    ignorable = draw.random() < 0.3
+    manner = draw.choice((FAILS, INVENTS, SPARES, ACCUSES)) if ignorable else draw.choice(MANNERS)
+    if draw.random() < 0.1:
+        manner = NOBODY
+    made: Object = {
+        "urlPrefix": f"{url}/p{number}{draw.randint(0, 99)}-{manner}",
+        "ignorable": ignorable,
+        "httpTimeout": "60s",
+        "nodeCacheCapable": draw.random() < 0.6,
+        "preemptVerb": "preempt",
+    }
+    if draw.random() < 0.2:
+        name = f"example.com/managed-{number}"
+        made["managedResources"] = [{"name": name, "ignoredByScheduler": True}]
+    return made
 
 
 def _config(draw: Random) -> Object:

@@ -185,7 +185,7 @@ CASES: dict[str, tuple[Object, str]] = {
         top(extenders=[{"urlPrefix": "http://h", "bindVerb": "b"}] * 2),
         REFUSED,
     ),
-    "extender that preempts": (extender(preemptVerb="p"), NOT_SUPPORTED),
+    "extender that preempts": (extender(preemptVerb="p"), TAKEN),
     "extender for cpu": (extender(managedResources=[{"name": "cpu"}]), REFUSED),
     "extender for kubernetes": (extender(managedResources=[{"name": "kubernetes.io/x"}]), REFUSED),
     "extender for requests": (extender(managedResources=[{"name": "requests.a/x"}]), REFUSED),

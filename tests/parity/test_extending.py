@@ -89,7 +89,7 @@ BUGS = (
     _bug("ignorable-first", 7, READER, "key=lambda one: one.ignorable", "key=lambda one: 0"),
     _bug("nothing-ignored", 27, CONFIG, "ignored or profile", "profile"),
     _bug("one-is-enough", 14, SEARCH, "and not profile.extended", ""),
-    _bug("least-is-one", 6, PROFILE, "or profile.extended", ""),
+    _bug("least-is-one", 6, PROFILE, "or profile.has_extenders", ""),
 )
 
 

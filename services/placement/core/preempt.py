@@ -352,24 +352,34 @@ class _DryRun:
         return tuple(one for one in both if pod not in self.named.get(one, ()))
 
     def _add(self, row: int, chosen: list[Victim], violations: int) -> None:
-        highest = chosen[0].priority
-        earliest_ms = min(one.start_ms for one in chosen if one.priority == highest)
-        candidate = Candidate(
-            node=self.state.table.node_id_at(row),
-            victims=pack([one.pod for one in chosen]),
-            violations=violations,
-            highest=highest,
-            priority_sum=sum(one.priority + PRIORITY_BASE for one in chosen),
-            earliest_start_ms=earliest_ms,
-            generation=self.state.world,
+        node = self.state.table.node_id_at(row)
+        candidate = candidate_of(node, chosen, violations, self.state.world)
+        key = (
+            *(violations, candidate.highest, candidate.priority_sum),
+            *(len(chosen), -candidate.earliest_start_ms),
         )
-        key = (violations, highest, candidate.priority_sum, len(chosen), -earliest_ms)
         heappush(self.found, (key, row, candidate))
         self.clean += not violations
 
     def _count(self, message: str, nodes: int) -> None:
         if nodes:
             self.reasons[message] = self.reasons.get(message, 0) + nodes
+
+
+def candidate_of(
+    node: int, victims: Sequence[Victim], violations: int, generation: int
+) -> Candidate:
+    """With what pickOneNodeForPreemption looks at: it takes the first victim for the highest."""
+    highest = max(one.priority for one in victims)
+    return Candidate(
+        node=node,
+        victims=pack([one.pod for one in victims]),
+        violations=violations,
+        highest=victims[0].priority,
+        priority_sum=sum(one.priority + PRIORITY_BASE for one in victims),
+        earliest_start_ms=min(one.start_ms for one in victims if one.priority == highest),
+        generation=generation,
+    )
 
 
 def nominate(

@@ -108,7 +108,12 @@ def _extended(
     """
     resources = ignored or profile.ignored_resources
     judged = any(one.filter_verb or one.prioritize_verb for one in extenders)
-    return structs.replace(profile, extended=judged, ignored_resources=resources)
+    return structs.replace(
+        profile,
+        extended=judged,
+        has_extenders=bool(extenders),
+        ignored_resources=resources,
+    )
 
 
 def _check_process(fields: Fields) -> None:

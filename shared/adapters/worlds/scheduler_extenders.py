@@ -1,7 +1,4 @@
-"""The `extenders` of a KubeSchedulerConfiguration, validated as kube-scheduler validates them.
-
-Those that preempt are refused: nothing would ask them.
-"""
+"""The `extenders` of a KubeSchedulerConfiguration, validated as kube-scheduler validates them."""
 
 import base64
 import binascii
@@ -59,12 +56,10 @@ def _managed(fields: Fields, managed: set[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _extender(fields: Fields, managed: tuple[str, ...]) -> Extender:
-    if fields.text("preemptVerb"):
-        raise fields.error("preemptVerb", "is not supported: extenders filter, score and bind")
     filters, scores = fields.text("filterVerb"), fields.text("prioritizeVerb")
-    binds = fields.text("bindVerb")
-    if not filters and not scores and not binds:
-        raise fields.error("", "without filterVerb, prioritizeVerb and bindVerb is not supported")
+    binds, preempts = fields.text("bindVerb"), fields.text("preemptVerb")
+    if not (filters or scores or binds or preempts):
+        raise fields.error("", "without any verb is not supported")
     weight = fields.integer("weight", 0, -INT64_MAX, INT64_MAX)
     if scores and weight <= 0:
         raise fields.error("weight", "must have a positive weight applied to it")
@@ -76,6 +71,7 @@ def _extender(fields: Fields, managed: tuple[str, ...]) -> Extender:
         filter_verb=filters,
         prioritize_verb=scores,
         bind_verb=binds,
+        preempt_verb=preempts,
         weight=weight,
         timeout_ms=timeout_ms,
         knows_nodes=fields.flag("nodeCacheCapable"),

@@ -20,17 +20,20 @@ import (
 // a case waits in Permit.
 type evicting struct {
 	framework.Framework
+	extenders []fwk.Extender
 	client kubernetes.Interface
 	server *writes
 }
 
-func newEvicting(runner framework.Framework) (*evicting, error) {
+func newEvicting(runner framework.Framework, extenders []fwk.Extender) (*evicting, error) {
 	server := &writes{evicted: []string{}, patches: map[string]json.RawMessage{}}
 	client, err := kubernetes.NewForConfig(
 		&rest.Config{Host: "http://127.0.0.1:1", Transport: server, QPS: -1},
 	)
-	return &evicting{runner, client, server}, err
+	return &evicting{runner, extenders, client, server}, err
 }
+
+func (e *evicting) Extenders() []fwk.Extender { return e.extenders }
 
 func (e *evicting) ClientSet() kubernetes.Interface { return e.client }
 

@@ -38,10 +38,10 @@ type candidateAnswer struct {
 // preempt is DefaultPreemption's PostFilter, at an API server that only remembers what it is told;
 // and its dry run on every node that may help, which PostFilter does not show. Both try all nodes.
 func preempt(
-	ctx context.Context, runner framework.Framework, state fwk.CycleState, pod *corev1.Pod,
-	diagnosis framework.Diagnosis,
+	ctx context.Context, extenders []fwk.Extender, runner framework.Framework,
+	state fwk.CycleState, pod *corev1.Pod, diagnosis framework.Diagnosis,
 ) (*preemptionAnswer, error) {
-	handle, err := newEvicting(runner)
+	handle, err := newEvicting(runner, extenders)
 	if err != nil {
 		return nil, err
 	}

@@ -141,6 +141,10 @@ def test_extenders_are_an_option_of_the_one_shard(tmp_path, no_extenders):
     assert list(config.extenders) == CALLED
     with pytest.raises(UsageFault, match="score need one placement partition"):
         read_profiles(path, (), 2)
+    preempts = {"urlPrefix": "http://h/x", "preemptVerb": "preempt"}
+    path.write_text(json.dumps(written | {"extenders": [preempts]}))
+    with pytest.raises(UsageFault, match="preemptVerb are asked by muster score alone"):
+        read_profiles(path)
     path.write_text(json.dumps(written | {"extenders": []}))
     assert "extenders" not in with_profiles({}, read_profiles(path))["placement"]
     assert CALLED == [], "what another file said does not count any more"

@@ -165,9 +165,7 @@ def test_errors_name_file_field_and_rule():
     binder = {"urlPrefix": "http://h", "bindVerb": "bind"}
     assert "extenders[1].bindVerb: only one extender can" in _error(extenders=[binder, binder])
     idle = {"urlPrefix": "http://h"}
-    assert "without filterVerb, prioritizeVerb and bindVerb is not" in _error(extenders=[idle])
-    preempts = binder | {"preemptVerb": "p"}
-    assert "extenders[0].preemptVerb: is not supported" in _error(extenders=[preempts])
+    assert "extenders[0]: without any verb is not" in _error(extenders=[idle])
     plain = {"urlPrefix": "x", "filterVerb": "filter"}
     assert "extenders[0].urlPrefix: 'x' is no URL" in _error(extenders=[plain])
     late = plain | {"urlPrefix": "http://h", "httpTimeout": "-1s"}
