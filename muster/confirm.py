@@ -23,6 +23,7 @@ GATED = "waiting for scheduling gates"
 NO_NODES = "no nodes available to schedule pods"
 
 _MESSAGE = re.compile(r"0/(\d+) nodes are available: (.+?)\.(?: (?:preemption: .+))?")
+_ADDED_TO = re.compile(r"0/(\d+) nodes are available: (.+?)\. .+")  # by plugins of users
 _STATIC = {
     "unschedulable": "node(s) were unschedulable",
     "taint": "node(s) had untolerated taint(s)",
@@ -142,11 +143,16 @@ def _is_gang_waiting(final: Final, pod: Waiting) -> bool:
     return gang is None or final.running[pod.gang] < gang.min_count
 
 
+def _match(message: str) -> re.Match[str] | None:
+    """The count of nodes and the reasons, whoever has added something behind them."""
+    return _MESSAGE.fullmatch(message) or _ADDED_TO.fullmatch(message)
+
+
 def _reason(pod: Waiting) -> str:
     """The message without its counts."""
     if not pod.is_queued:
         return GATED if pod.gated else pod.held_by
-    match = _MESSAGE.fullmatch(pod.message)
+    match = _match(pod.message)
     if match is None:
         return pod.message or "(no message)"
     prefix = "gang: " if pod.gang else ""
@@ -194,7 +200,7 @@ def _message_problem(message: str, static: Counter[str], left: int, nodes: int) 
     """Whether the message is true: the count of nodes, and each reason that loads cannot change."""
     if nodes == 0:
         return None if message == NO_NODES else f"there are no nodes, the message is {message!r}"
-    match = _MESSAGE.fullmatch(message)
+    match = _match(message)
     if match is None:
         return f"the message {message!r} gives no reasons"
     if int(match[1]) != nodes:

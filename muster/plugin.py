@@ -1,6 +1,21 @@
 """What a plugin of a user is written with: `from muster.plugin import Plugin` (docs/plugins.md)."""
 
 from shared.framework.custom import HIGHER, LOWER, Amounts, Node, Nodes, Plugin, Pod
+from shared.framework.custom_post_filter import Evict, RefusedNodes, RunningPod, Stop
 from shared.ports.bind_plugin import BindPlugin, BoundPod
 
-__all__ = ["HIGHER", "LOWER", "Amounts", "BindPlugin", "BoundPod", "Node", "Nodes", "Plugin", "Pod"]
+__all__ = [
+    "HIGHER",
+    "LOWER",
+    "Amounts",
+    "BindPlugin",
+    "BoundPod",
+    "Evict",
+    "Node",
+    "Nodes",
+    "Plugin",
+    "Pod",
+    "RefusedNodes",
+    "RunningPod",
+    "Stop",
+]

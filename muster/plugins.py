@@ -27,7 +27,7 @@ from shared.machine.core import Core
 from shared.ports.bind_plugin import BindPlugin
 
 AT_BIND = (custom.PERMIT, custom.PRE_BIND, custom.BIND, custom.POST_BIND)
-NOT_YET = {"post_filter": "postFilter", "unreserve": "reserve"}
+NOT_YET = {"unreserve": "reserve"}
 """Methods that would never be asked, and the extension points they are taken for."""
 IMPORTS = {
     *("__future__", "bisect", "collections", "collections.abc", "dataclasses", "enum", "fractions"),

@@ -74,7 +74,14 @@ def _plugins_of(profile: Profile) -> tuple[CustomPlugin, ...]:
     """All plugins of users that it enables anywhere."""
     sorting = () if profile.queue_sort is None else (profile.queue_sort,)
     at_bind = (*profile.permit, *profile.pre_bind, *profile.bind, *profile.post_bind)
-    return (*profile.custom, *profile.pre_enqueue, *sorting, *profile.reserve, *at_bind)
+    return (
+        *profile.custom,
+        *profile.pre_enqueue,
+        *sorting,
+        *profile.reserve,
+        *profile.post_filter,
+        *at_bind,
+    )
 
 
 def judges_of(config: Configuration | None, source: ObjectSource) -> Judges | None:
@@ -106,7 +113,7 @@ def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict
         "backoff_initial_ms": config.backoff_initial_ms,
         "backoff_max_ms": config.backoff_max_ms,
     }
-    if not any(profile.preempts for profile in profiles):
+    if not any(profile.makes_room for profile in profiles):
         queueing["preemption"] = False
     more = {
         "ingest": {

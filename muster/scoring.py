@@ -15,7 +15,8 @@ from msgspec import to_builtins
 from services.placement.core import PlacementCore, PlacementState, sampling
 from services.placement.core.book import compiled
 from services.placement.core.nominations import held_against, nominate
-from services.placement.core.preempt import Victim, candidate_of, candidates
+from services.placement.core.post_filter import all_found, is_own
+from services.placement.core.preempt import Victim, candidate_of
 from services.preemption.core.choice import Choice, message, order
 from services.queueing.core.messages import NEVER, STILL_LEAVING, fit_error
 from shared.adapters.extenders import filter_nodes, judge_victims, score_nodes
@@ -25,7 +26,7 @@ from shared.adapters.worlds.case import Case, case_of
 from shared.adapters.worlds.errors import WorldError
 from shared.events.base import Configured, Event
 from shared.events.ingest import BudgetCovers, NodesSet, PodsAssigned, SignatureDefined
-from shared.events.placement import Candidate, CandidatesFound
+from shared.events.placement import Candidate
 from shared.events.preemption import BudgetLeft, BudgetNamed, DryRunAsked
 from shared.framework.layout import Held
 from shared.framework.picks import Pick, Sampled
@@ -266,7 +267,7 @@ class _Shard:
         there; or why nobody does. `node` is the one that the pod is nominated for, `pod` the object
         that extenders get. Raises ExtenderError.
         """
-        if not self._state.plugins_of(spec).profile.preempts:
+        if not self._state.plugins_of(spec).profile.makes_room:
             return _preemption()
         if spec.never_preempts:
             return _preemption(message=NEVER)
@@ -274,13 +275,16 @@ class _Shard:
             return _preemption(message=STILL_LEAVING)
         sig = self._sig(spec)
         asked = DryRunAsked(1, self._asked, sig, self._left, named=self._counted)
-        found, why = candidates(self._state, asked)
+        answer = all_found(self._state, asked)
+        found: Sequence[Candidate] = answer.candidates
         if not found:
-            nobody = CandidatesFound(0, 1, self._asked, (), why, len(self._state.nodes))
-            return _preemption(message=message([nobody]))
+            return _preemption(message=message([answer]))
         names = {one.node: self._state.nodes[one.node].name for one in found}
         told = {names[one.node]: self._candidate(one) for one in found}
-        if any(one.preempts(pod) for one in self._extenders):
+        # Extenders have a say in what DefaultPreemption found, and in nothing else.
+        if not is_own(self._state, answer, sig) and any(
+            one.preempts(pod) for one in self._extenders
+        ):
             found = self._judged(found, names, pod)
         if not found:
             return _preemption(message=f"preemption: {NOBODY_LEFT}")

@@ -210,7 +210,7 @@ def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> 
 
 def _is_sorted(message: str) -> bool:
     """Reasons are sorted as strings, as kube-scheduler's FitError does."""
-    reasons = message.partition(": ")[2].partition(". preemption: ")[0].rstrip(".").split(", ")
+    reasons = message.partition(": ")[2].partition(". ")[0].rstrip(".").split(", ")
     return reasons == sorted(reasons)
 
 

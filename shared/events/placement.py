@@ -172,6 +172,9 @@ class GangRefused(Event, frozen=True, gc=False):
         return ("permit",)
 
 
+PREEMPTION = ""  # no plugin says that
+
+
 class Candidate(Struct, frozen=True, gc=False, array_like=True):
     """One node on which removing `victims` makes room (dry run with reprieve).
 
@@ -193,7 +196,9 @@ class CandidatesFound(Event, frozen=True, gc=False):
 
     For several equal preemptors `series` has instead what the first would get, then what the next
     would get after it, and so on. For whom it is too short preemption cannot help, or (`cut`) that
-    was not tried out yet.
+    was not tried out yet. Where a profile has plugins of users at postFilter, `rank` is the place
+    there of the one that found these, and `said` what each of them said, in order, if nobody found
+    any: PREEMPTION stands for what DefaultPreemption says of `reasons`.
     """
 
     shard: int
@@ -204,6 +209,8 @@ class CandidatesFound(Event, frozen=True, gc=False):
     nodes: int = 0
     series: tuple[Candidate, ...] = ()
     cut: bool = False
+    rank: int = 0
+    said: tuple[str, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)

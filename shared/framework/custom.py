@@ -14,11 +14,12 @@ from shared.framework.layout import ALLOC, F64, I64, USED, Mask
 from shared.model.objects import CPU, MEMORY, NO_EXECUTE, NO_SCHEDULE, PodSpec, Taint
 
 if TYPE_CHECKING:
+    from shared.framework.custom_post_filter import Evict, RefusedNodes, Stop
     from shared.framework.table import NodeTable
 
 PRE_ENQUEUE, QUEUE_SORT = "preEnqueue", "queueSort"
 PRE_FILTER, FILTER, PRE_SCORE, SCORE = "preFilter", "filter", "preScore", "score"
-RESERVE = "reserve"
+POST_FILTER, RESERVE = "postFilter", "reserve"
 PERMIT, PRE_BIND, BIND, POST_BIND = "permit", "preBind", "bind", "postBind"
 METHODS = {
     PRE_ENQUEUE: ("pre_enqueue",),
@@ -27,6 +28,7 @@ METHODS = {
     FILTER: ("filter", "filter_node"),
     PRE_SCORE: ("pre_score",),
     SCORE: ("score", "score_node"),
+    POST_FILTER: ("post_filter",),
     RESERVE: ("reserve",),
     PERMIT: ("permit",),
     PRE_BIND: ("pre_bind",),
@@ -202,6 +204,10 @@ class Plugin:
 
     def filter_node(self, pod: Pod, node: Node) -> bool:
         """The same of one node after the other."""
+        raise NotImplementedError
+
+    def post_filter(self, pod: Pod, nodes: "RefusedNodes") -> "Evict | Stop | str | None":
+        """No node took the pod. Which pods shall go for it, or why none: a text, or None."""
         raise NotImplementedError
 
     def pre_score(self, pod: Pod) -> bool:

@@ -15,7 +15,7 @@ from shared.framework.custom_steps import CustomAmounts, CustomFilter, CustomPre
 from shared.framework.layout import ALLOC, F64, I16, INFEASIBLE, PERCENT, ROOM, USED
 from shared.framework.plugin import LocalScore, StaticFilter, StaticScore
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
-from shared.model.profile import V1_35, WEIGHTS_MAX, Profile, Strategy
+from shared.model.profile import DEFAULT_PREEMPTION, V1_35, WEIGHTS_MAX, Profile, Strategy
 from shared.plugins.balanced_allocation import BalancedAllocation
 from shared.plugins.gpu_devices import GpuDevices, GpuModel
 from shared.plugins.image_locality import ImageLocality
@@ -96,6 +96,11 @@ class Plugins:
         self.reserving = tuple(
             Reserving(registered(one.name, one.sha256)) for one in profile.reserve
         )
+        # None stands for DefaultPreemption.
+        self.post_filters = tuple(
+            None if one.name == DEFAULT_PREEMPTION else registered(one.name, one.sha256)
+            for one in profile.post_filter
+        )
         self.fit = NodeResourcesFit(profile.ignored_resources, profile.ignored_groups)
         self.filters = self._filters()
         self.checks_ports = PORTS in self.filters
@@ -159,7 +164,8 @@ class Plugins:
     def _scored(self) -> tuple[str, ...]:
         names = [name for name, _ in self.profile.strategy.resources] if self.fit_weight else []
         names += self.profile.balanced if self.balance_weight else ()
-        names += (name for plugin in self.custom.values() for name in plugin.amounts)
+        looking = (*self.custom.values(), *filter(None, self.post_filters))
+        names += (name for plugin in looking for name in plugin.amounts)
         others = (name for name in names if name not in (CPU, MEMORY, PODS))
         return tuple(dict.fromkeys(others))
 

@@ -22,6 +22,7 @@ STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 VERSIONS = (V1_35, V1_36) = ("1.35", "1.36")
 """Releases of kube-scheduler whose formulas can be had."""
 
+DEFAULT_PREEMPTION = "DefaultPreemption"
 DEFAULT_SCHEDULER = "default-scheduler"
 DEFAULT_FILTERS = (
     *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts"),
@@ -82,6 +83,8 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     it never ends early. `reserve` are plugins of users that hand out what nodes have; `permit`,
     `pre_bind`, `bind` (before DefaultBinder) and `post_bind` those that act when a pod is bound.
     `has_extenders`: there are some; `extended`: they filter or score its nodes as well.
+    `post_filter` are asked when no node takes a pod, DefaultPreemption among them where it
+    `preempts`; empty without plugins of users.
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -111,6 +114,12 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     pre_bind: tuple[CustomPlugin, ...] = ()
     bind: tuple[CustomPlugin, ...] = ()
     post_bind: tuple[CustomPlugin, ...] = ()
+    post_filter: tuple[CustomPlugin, ...] = ()
+
+    @property
+    def makes_room(self) -> bool:
+        """Whether anybody may be evicted for its pods."""
+        return self.preempts or bool(self.post_filter)
 
     @property
     def acts_at_bind(self) -> bool:

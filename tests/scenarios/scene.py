@@ -17,13 +17,14 @@ from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.events.ingest import PodsNamed
 from shared.events.observed import PodsSeen
 from shared.events.placement import GangRefused, Refused
+from shared.events.queueing import Confirmed, Parked
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.machine.runtime import Host
 from shared.model.columns import join, split, unpack
 from shared.model.extenders import Extender
-from shared.model.ids import INGEST, placement
+from shared.model.ids import INGEST, QUEUEING, placement
 from shared.model.objects import CPU, MEMORY, PODS, Gang, Node, PodSpec
 from shared.model.profile import Profile
 from shared.model.world import Arrival, World
@@ -104,6 +105,17 @@ class Scene:
                 elif isinstance(event, GangRefused):
                     found["gangs"] = found.get("gangs", 0) + 1
         return found
+
+    async def said(self, name: str) -> str:
+        """Why the pod waits, as it was said last."""
+        number, message = 0, ""
+        async for event in self._events(INGEST):
+            if isinstance(event, PodsNamed) and name in split(event.names):
+                number = int(unpack(event.ids)[split(event.names).index(name)])
+        async for event in self._events(QUEUEING):
+            if isinstance(event, Parked | Confirmed) and number in unpack(event.ids):
+                message = event.message
+        return message
 
     async def _events(self, journal: str):
         bus, reader = MemoryBus(self._log), Reader(journal, Cursor())

@@ -70,6 +70,6 @@ def refuse(
         nodes=nodes,
         world=state.world,
         resolvable=found.resolvable,
-        preemptible=found.resolvable > 0 and preempt.may_help(state, work.sig, held),
+        preemptible=preempt.may_help(state, work.sig, held, found.resolvable),
         examined=examined,
     )

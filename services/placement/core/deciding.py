@@ -15,6 +15,7 @@ from services.placement.core import (
     gangs,
     improve,
     nominations,
+    post_filter,
     preempt,
     sampling,
     volumes,
@@ -121,7 +122,7 @@ def answer(state: PlacementState) -> Answer:
     if isinstance(event, HoldAsked):
         return gangs.hold(state, event, ask.void)
     if isinstance(event, DryRunAsked):
-        return preempt.dry_run(state, event)
+        return post_filter.dry_run(state, event)
     return preempt.nominate(state, event, ask.void)
 
 

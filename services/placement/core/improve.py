@@ -122,7 +122,7 @@ def look(state: PlacementState, sig: int) -> Refused:
         nodes=len(state.nodes),
         world=state.world,
         resolvable=found.resolvable,
-        preemptible=found.resolvable > 0 and preempt.may_help(state, sig, held),
+        preemptible=preempt.may_help(state, sig, held, found.resolvable),
     )
 
 

@@ -49,11 +49,13 @@ class Victim(NamedTuple):
     start_ms: int
 
 
-def may_help(state: PlacementState, sig: int, held: Held | None) -> bool:
-    """Whether a node that could be made to fit holds a pod of lower priority, and the profile
-    preempts at all.
+def may_help(state: PlacementState, sig: int, held: Held | None, resolvable: int) -> bool:
+    """Whether a node that could be made to fit (there are `resolvable` of them) holds a pod of
+    lower priority, and the profile preempts at all. Plugins of users are asked in any case.
     """
-    if not compiled(state, sig).plugins.profile.preempts:
+    if compiled(state, sig).plugins.post_filters:
+        return True
+    if not resolvable or not compiled(state, sig).plugins.profile.preempts:
         return False
     priority = state.specs[sig].priority
     lower = [counts for level, counts in sorted(state.levels.items()) if level < priority]
@@ -380,6 +382,24 @@ def candidate_of(
         earliest_start_ms=min(one.start_ms for one in victims if one.priority == highest),
         generation=generation,
     )
+
+
+class ByName(_DryRun):
+    """Who may be evicted, and what their end costs, where somebody else says who goes."""
+
+    def evictable(self, row: int) -> list[Victim]:
+        """Pods of lower priority on a node that leave for nobody yet, most important first."""
+        victims, _leaving = self._victims(np.array([row], np.int64))
+        return victims.get(self.state.table.node_id_at(row), [])
+
+    def is_protected(self, victim: Victim) -> bool:
+        """Whether its end alone is beyond a budget."""
+        return bool(self._violating([victim]))
+
+    def candidate(self, row: int, chosen: list[Victim]) -> Candidate:
+        """These leave this node."""
+        self._add(row, chosen, len(self._violating(chosen)))
+        return self.found.pop()[-1]
 
 
 def nominate(

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from services.preemption.core.budgets import Budgets
-from shared.events.placement import Candidate, CandidatesFound
+from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
 from shared.model.columns import size, unpack
 
 
@@ -17,14 +17,17 @@ class Choice(NamedTuple):
     shard: int
     candidate: Candidate
     violations: int
+    rank: int = 0
 
 
 def order(choice: Choice) -> tuple[int, ...]:
-    """Less is better: fewest violations, lowest highest victim, smallest priority sum, fewest
-    victims, latest start of the highest victims; then the first found.
+    """Less is better: the plugin that is asked first; then DefaultPreemption's: fewest violations,
+    lowest highest victim, smallest priority sum, fewest victims, latest start of the highest
+    victims; then the first found.
     """
     found = choice.candidate
     return (
+        choice.rank,
         choice.violations,
         found.highest,
         found.priority_sum,
@@ -43,18 +46,27 @@ def choices(
         for candidate in answer.candidates:
             victims = unpack(candidate.victims).tolist()
             if not any(pod in taken for pod in victims):
-                found.append(choice(answer.shard, candidate, budgets))
+                found.append(choice(answer, candidate, budgets))
     return sorted(found, key=order)
 
 
-def choice(shard: int, candidate: Candidate, budgets: Budgets) -> Choice:
+def choice(answer: CandidatesFound, candidate: Candidate, budgets: Budgets) -> Choice:
     """The candidate as it stands now."""
     violations = budgets.violations(unpack(candidate.victims).tolist())
-    return Choice(shard, candidate, max(candidate.violations, violations))
+    worst = max(candidate.violations, violations)
+    return Choice(answer.shard, candidate, worst, answer.rank)
 
 
 def message(answers: Iterable[CandidatesFound]) -> str:
-    """What PostFilter adds to the pod's message when no shard has a candidate."""
+    """What PostFilter adds to the pod's message when no shard has a candidate: the texts of plugins
+    of users, each of them once, with DefaultPreemption's own in its place.
+    """
+    answers = list(answers)
+    texts = dict.fromkeys(text for answer in answers for text in answer.said or (PREEMPTION,))
+    return ", ".join(_default(answers) if text == PREEMPTION else text for text in texts)
+
+
+def _default(answers: Iterable[CandidatesFound]) -> str:
     reasons: Counter[str] = Counter()
     nodes = 0
     for answer in answers:

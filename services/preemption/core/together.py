@@ -62,7 +62,7 @@ def _next_ones(
     for index, (answer, position) in enumerate(zip(answers, at, strict=True)):
         if position < len(answer.series):
             one = answer.series[position]
-            found.append((choice(answer.shard, one, state.budgets), index))
+            found.append((choice(answer, one, state.budgets), index))
         elif answer.cut:
             return None
     return found
@@ -76,7 +76,14 @@ def _answer(
     """As if the ask had been alone."""
     for one, candidates in answers:
         ask.found[one.shard] = CandidatesFound(
-            one.shard, ask.ask, ask.pod, candidates, one.reasons, one.nodes
+            one.shard,
+            ask.ask,
+            ask.pod,
+            candidates,
+            one.reasons,
+            one.nodes,
+            rank=one.rank,
+            said=one.said,
         )
     ask.follow("all_candidates_found")
     state.note(ask)

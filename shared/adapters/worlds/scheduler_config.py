@@ -41,6 +41,7 @@ from shared.framework import custom
 from shared.model.election import NAMESPACE, Election
 from shared.model.extenders import Extender
 from shared.model.profile import (
+    DEFAULT_PREEMPTION,
     DEFAULT_SCHEDULER,
     WEIGHTS_MAX,
     Configuration,
@@ -203,7 +204,7 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
         filters=names[FILTER],
         scores=tuple((one.name, one.weight) for one in points[SCORE]),
         always_scored=tuple(one for one in names[SCORE] if one not in skippable),
-        preempts="DefaultPreemption" in names[POST_FILTER],
+        preempts=DEFAULT_PREEMPTION in names[POST_FILTER],
         custom=tuple(
             CustomPlugin(one, own[one].sha256, rejects=one in names[PRE_FILTER])
             for one in sorted(looks)
@@ -216,8 +217,18 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
         pre_bind=_own(names[PRE_BIND]),
         bind=_own(names[BIND]),
         post_bind=_own(names[POST_BIND]),
+        post_filter=_post_filter(names[POST_FILTER]),
     )
     return with_arguments(profile, fields)
+
+
+def _post_filter(names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:
+    """Plugins of users and DefaultPreemption, in order; nothing where it is alone."""
+    own = {one.name: one for one in _own(names)}
+    if not own:
+        return ()
+    default = CustomPlugin(DEFAULT_PREEMPTION, "")
+    return tuple(own.get(one, default) for one in names if one in (*own, DEFAULT_PREEMPTION))
 
 
 def _own(names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:

@@ -9,7 +9,10 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.mark.parametrize(
     ("place", "file"),
-    [(1, "off_spot.py"), (2, "teams.py"), (3, "licenses.py"), (4, "ledger.py"), (5, "pairs.py")],
+    [
+        *((1, "off_spot.py"), (2, "teams.py"), (3, "licenses.py"), (4, "ledger.py")),
+        *((5, "pairs.py"), (6, "tenants.py")),
+    ],
 )
 def test_the_page_shows_the_example(place, file):
     text = (ROOT / "docs" / "plugins.md").read_text()

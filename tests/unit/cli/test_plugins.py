@@ -16,6 +16,7 @@ PLUGIN, CONFIG = EXAMPLE / "off_spot.py", EXAMPLE / "scheduler-config.yaml"
 TEAMS, TEAMS_CONFIG = EXAMPLE / "teams.py", EXAMPLE / "teams-config.yaml"
 LICENSES, LICENSES_CONFIG = EXAMPLE / "licenses.py", EXAMPLE / "licenses-config.yaml"
 LEDGER, LEDGER_CONFIG = EXAMPLE / "ledger.py", EXAMPLE / "ledger-config.yaml"
+TENANTS, TENANTS_CONFIG = EXAMPLE / "tenants.py", EXAMPLE / "tenants-config.yaml"
 PAIRS, PAIRS_CONFIG = EXAMPLE / "pairs.py", EXAMPLE / "pairs-config.yaml"
 HEAD = "from muster.plugin import *\nimport numpy as np\nclass One(Plugin):\n"
 ACTS = "import time\nfrom muster.plugin import *\nclass One(BindPlugin):\n"
@@ -78,7 +79,7 @@ def _forgotten():
         ),
         *(
             (HEAD + FILTER + f"pass\n def {method}(self): pass\n", f"One: {method} would never be")
-            for method in ("post_filter", "unreserve")
+            for method in ("unreserve",)
         ),
         (HEAD + " def reserve(self, pod): pass\n", "One: of reserve and room each needs the other"),
         (HEAD + FILTER + "pass\n def room(self, node): pass\n", "One: of reserve and room each"),
@@ -284,3 +285,37 @@ def test_a_run_with_a_plugin_that_reserves_says_what_is_used_up_and_is_replayed(
     PLUGINS.clear()
     assert main(["replay", run]) == 2
     assert "plugin Licenses is needed: give its file with --plugin" in capsys.readouterr().err
+
+
+def _tenants_world(path: Path) -> Path:
+    """Two nodes for one pod each, and then somebody more important of tenant a, and of c."""
+    world = json.loads(_teams_world(path).read_text())
+    node, pods = world["items"][0], world["items"][1:3]
+    world["items"] = [{**node, "metadata": {"name": name}} for name in ("n", "m")]
+    for number, (name, tenant) in enumerate([("old", "a"), ("b", "b"), ("new", "a"), ("c", "c")]):
+        metadata = {"name": name, "labels": {"tenant": tenant}}
+        metadata["annotations"] = {"muster.io/arrives-after": "0s" if number < 2 else "3s"}
+        priority = {"priority": 0 if number < 2 else 100}
+        world["items"].append({**pods[0], "metadata": metadata})
+        world["items"][-1]["spec"] = {**pods[0]["spec"], **priority}
+    path.write_text(json.dumps(world))
+    return path
+
+
+def test_a_plugin_says_who_makes_room_and_what_it_said_is_replayed(tmp_path, capsys):
+    run, world = str(tmp_path / "run"), str(_tenants_world(tmp_path / "world.json"))
+    plugin = ["--plugin", str(TENANTS)]
+    words = ["run", world, "--config", str(TENANTS_CONFIG), *plugin, "-o", "json"]
+    assert main([*words, "--run-dir", run]) == 0
+    result = json.loads(capsys.readouterr().out)
+    print(result)
+    assert (result["waiting"], result["problems"]) == (1, [])
+    assert result["waiting_by_reason"] == {"Insufficient cpu": 1}
+    for pod, word in (("c", "no pods of the same tenant can make room"), ("new", "bound")):
+        assert main(["why", "pod", f"default/{pod}", "--run-dir", run, *plugin]) == 0
+        assert word in capsys.readouterr().out
+    assert main(["replay", run, *plugin]) == 0
+    PLUGINS.clear()
+    capsys.readouterr()
+    assert main(["replay", run]) == 2
+    assert "plugin Tenants is needed: give its file with --plugin" in capsys.readouterr().err

@@ -5,10 +5,11 @@ import pytest
 from services.preemption.core.budgets import Budgets
 from services.preemption.core.choice import choices, message
 from shared.events.ingest import BudgetSet
-from shared.events.placement import Candidate, CandidatesFound
+from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
 from shared.model.columns import pack
 
 BASE = 1 << 31
+WHY = "No preemption victims found for incoming pod"
 
 
 def candidate(node, victims=(1,), violations=0, highest=0, priority_sum=BASE, started_ms=1_000):
@@ -102,3 +103,22 @@ def test_a_pod_of_two_budgets_is_one_violation():
 )
 def test_the_message_is_fit_errors(reasons, nodes, text):
     assert message([CandidatesFound(0, 1, 50, (), reasons, nodes)]) == text
+
+
+def test_what_a_plugin_found_that_is_asked_before_others_is_taken_whatever_it_costs():
+    dear, cheap = candidate(1, violations=5), candidate(2)
+    answers = [
+        CandidatesFound(0, 1, 9, (cheap,), rank=1),
+        CandidatesFound(1, 1, 9, (dear,), rank=0),
+    ]
+    assert [one.candidate.node for one in choices(answers, Budgets(), ())] == [1, 2]
+
+
+def test_texts_of_plugins_are_told_once_in_their_order_around_default_preemption():
+    answers = [
+        CandidatesFound(0, 1, 9, (), ((WHY, 1),), 1, said=("one", PREEMPTION, "two")),
+        CandidatesFound(1, 1, 9, (), (), 2, said=("one", "three")),
+    ]
+    told = f"one, preemption: 0/3 nodes are available: 1 {WHY}., two, three"
+    assert message(answers) == told
+    assert message([CandidatesFound(0, 1, 9, (), said=("one",))]) == "one"
