@@ -3,6 +3,7 @@ meanwhile. It decides nothing about pods.
 """
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -58,10 +59,9 @@ class LiveRunner:
                 check_mesh(mesh)
                 self.check()
                 self.show(self._standing(loop.time() - began_s))
-                try:
-                    await asyncio.wait_for(told.wait(), TICK_S)
-                except TimeoutError:
-                    pass
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(TICK_S):
+                        await told.wait()
             return self._standing(loop.time() - began_s)
         finally:
             mesh.cancel()

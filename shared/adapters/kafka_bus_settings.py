@@ -98,11 +98,21 @@ class KafkaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         )
 
     async def reach(self, call: Awaitable[T], timeout_ms: int | None = None) -> T:
-        """Await a call to the cluster for a bounded time. Raises BusUnavailable."""
+        """Await a call to the cluster for a bounded time. Raises BusUnavailable.
+
+        Not by asyncio.wait_for, which before Python 3.12 loses a cancellation that comes together
+        with the answer: whoever was told to stop then went on for ever.
+        """
+        asked = asyncio.ensure_future(call)
         try:
-            return await asyncio.wait_for(call, (timeout_ms or self.connect_timeout_ms) / 1_000)
-        except TimeoutError as error:
-            raise self.unreachable(TimeoutError("no answer in time")) from error
+            await asyncio.wait({asked}, timeout=(timeout_ms or self.connect_timeout_ms) / 1_000)
+        finally:
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
+        if asked.cancelled():
+            raise self.unreachable(TimeoutError("no answer in time"))
+        try:
+            return asked.result()
         except (KafkaError, OSError) as error:
             raise self.unreachable(error) from error
 

@@ -1,5 +1,6 @@
 """Kafka's settings: TLS is verified, secrets stay in their files, errors name the field."""
 
+import asyncio
 import ssl
 from pathlib import Path
 
@@ -71,3 +72,35 @@ def test_an_unknown_field_or_value_is_refused():
     ):
         with pytest.raises(msgspec.ValidationError):
             msgspec.json.decode(text, type=KafkaSettings)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_whoever_is_told_to_stop_while_an_answer_comes_stops(turns: int):
+    """Between an answer and its reader's turn there is room for a cancellation."""
+    answer = asyncio.get_running_loop().create_future()
+
+    async def asking() -> int:
+        result: int = await answer
+        return result
+
+    reading = asyncio.create_task(KafkaSettings(bootstrap="localhost:1").reach(asking()))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    answer.set_result(1)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    was_told = reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    assert reading.cancelled() is was_told
+
+
+async def test_an_answer_that_does_not_come_is_named():
+    settings = KafkaSettings(bootstrap="localhost:1", connect_timeout_ms=10)
+    with pytest.raises(BusUnavailable, match=r"localhost:1 .*: no answer in time"):
+        await settings.reach(asyncio.Event().wait())
+
+    async def fails() -> None:
+        raise OSError("refused")
+
+    with pytest.raises(BusUnavailable, match="refused"):
+        await settings.reach(fails())
