@@ -159,6 +159,8 @@ class Plugins:
 
     def custom_parts(self, spec: PodSpec) -> tuple[object, ...]:
         """What of a pod plugins of users read."""
+        if not self.custom:
+            return ()
         return tuple(parts_of(spec, plugin.reads) for plugin in self.custom.values())
 
     def _scored(self) -> tuple[str, ...]:

@@ -140,11 +140,17 @@ def with_held(table: NodeTable, held: Held | None) -> NodeTable:
     if not held:
         return table
     trial = table.trial()
+    rows: dict[Signature, list[int]] = {}  # of pods without devices: all of a signature at once
     for node_id in sorted(held):
         row = table.row_of(node_id)
         for sig, mask in held[node_id] if row is not None else ():
             assert row is not None
-            trial.charge(sig, np.array([row], np.int64), np.array([mask], np.int64))
+            if sig.gpu_count:
+                trial.charge_one(sig, row, mask)
+            else:
+                rows.setdefault(sig, []).append(row)
+    for sig, some in rows.items():
+        trial.charge(sig, np.array(some, np.int64))
     trial.counters = table.counters  # a nomination counts there for its own node alone
     return trial
 

@@ -25,6 +25,8 @@ def pack(values: I64 | Sequence[int] | Iterable[int]) -> bytes:
     """One int64 column, shape (n,), as bytes."""
     if isinstance(values, np.ndarray):
         return values.astype(INT64, copy=False).tobytes()
+    if isinstance(values, list) and len(values) <= FEW_MAX:  # at a quarter of what an array costs
+        return _FEW[len(values)].pack(*values)
     return np.fromiter(values, INT64).tobytes()
 
 

@@ -91,7 +91,7 @@ PLANTED = (
     _bug("equals-at-once", "(priorities < state.specs", "(priorities <= state.specs", AT_ONCE),
     _bug(
         "promised-room-forgotten",
-        "            - _held_amounts(state, held, column)\n",
+        "            - on_nodes\n",
         "",
         AT_ONCE,
     ),
@@ -102,8 +102,13 @@ PLANTED = (
     _bug("first-reason-alone", "            return found\n", "            return found[:1]\n", WHY),
     _bug(
         "nobody-lower-untold",
-        "case [False, _, _]:\n                    self._count(NO_VICTIMS, 1)",
-        "case [False, _, _]:\n                    self._count(NOT_HELPFUL, 1)",
+        "self._count(NO_VICTIMS, len(rows) -",
+        "self._count(NOT_HELPFUL, len(rows) -",
+    ),
+    _bug(
+        "last-rows-uncounted",
+        "        self._count_refused(lower, rows[counted:], some[counted:])\n",
+        "",
     ),
     _bug(
         "nobody-lower-untold-alone",

@@ -11,7 +11,7 @@ from shared.events.binding import Evicted, EvictionFailed, EvictionsAsked
 from shared.events.observed import EvictAnswers
 from shared.events.preemption import EvictAsked, EvictRecalled
 from shared.model.answers import Answer
-from shared.model.columns import pack, unpack
+from shared.model.columns import few, pack
 
 EVICTED = ""
 OUT_OR_HELD = (Evicting.HELD, Evicting.ASKED, Evicting.REPEAT)
@@ -19,7 +19,7 @@ OUT_OR_HELD = (Evicting.HELD, Evicting.ASKED, Evicting.REPEAT)
 
 def evict_asked(state: BindingState, event: EvictAsked) -> None:
     """A new ask; victims that are gone already need no request."""
-    victims = unpack(event.victims).tolist()
+    victims = list(few(event.victims))
     assert event.ask not in state.evictions, f"evictions of ask {event.ask} are open"
     eviction = Eviction(victims, dict.fromkeys(victims, Evicting.HELD), {}, {}, 0, event.pod)
     state.evictions[event.ask] = eviction
@@ -94,7 +94,7 @@ def evictions_asked(state: BindingState, event: EvictionsAsked) -> None:
     state.next_effect = event.effect + 1
     state.effects[event.effect] = event
     eviction = state.evictions[event.ask]
-    victims = unpack(event.ids).tolist()
+    victims = few(event.ids)
     state.left[event.effect] = len(victims)
     for victim in victims:
         _move(state, event.ask, victim, "evict_asked")
@@ -106,7 +106,7 @@ def evict_answers(state: BindingState, event: EvictAnswers) -> None:
     effect = state.effects.get(event.effect)
     if not isinstance(effect, EvictionsAsked):
         return
-    for pod, code in zip(unpack(event.ids).tolist(), event.codes, strict=True):
+    for pod, code in zip(few(event.ids), event.codes, strict=True):
         eviction = state.evictions.get(effect.ask)
         if eviction is None or eviction.effects.get(pod) != event.effect:
             continue

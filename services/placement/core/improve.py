@@ -67,9 +67,11 @@ def _left_room(state: PlacementState, sigs: list[int], rows: I64) -> list[int]:
 
 def _most_left(state: PlacementState, priority: int, rows: I64) -> list[float]:
     """The most cpu and the most memory that nominations leave to such pods on one of these rows."""
-    held = nominations.held_against(state, priority)
+    nodes = state.table.ids[rows].tolist()
+    here = (one for node in nodes for one in nominations.on(state, node))
+    held = nominations.held_by(here, state, priority, 0)
     free = state.table.cols[FREE : FREE + 2][:, rows]
-    for at, node in enumerate(state.table.ids[rows].tolist()):
+    for at, node in enumerate(nodes):
         for nominated, _mask in held.get(node, ()):
             for column, amount in nominated.filter_delta:
                 if FREE <= column < FREE + 2:

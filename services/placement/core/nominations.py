@@ -62,8 +62,8 @@ def without(state: PlacementState, node: int, pods: set[int]) -> OneNode:
     scratch = OneNode(table, row)
     for pod in sorted(pods):
         at = ledger.row(pod)
-        if IS_VICTIM[ledger.kind[at]] and int(ledger.node[at]) == node:
-            scratch.remove(compiled(state, int(ledger.sig[at])), int(ledger.devices[at]))
+        if ledger.node.item(at) == node and IS_VICTIM.item(ledger.kind.item(at)):
+            scratch.remove(compiled(state, ledger.sig.item(at)), ledger.devices.item(at))
     return scratch
 
 

@@ -24,7 +24,7 @@ from services.placement.transitions import State
 from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationStale
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.framework.between import fits, rules_of
-from shared.framework.layout import Held
+from shared.framework.layout import Held, Mask
 from shared.framework.scratch import OneNode
 from shared.model.columns import I64, pack, unpack
 
@@ -225,31 +225,33 @@ class _DryRun:
         covered = lower.covered[rows]
         chosen = lower.victims(rows[some & ~short & ~covered])
         alone = self._each(rows[some & ~short & covered])
-        number = 0
-        for row, *kind in zip(*(one.tolist() for one in (rows, some, short, covered)), strict=True):
-            match kind:
-                case [False, _, _]:
-                    self._count(NO_VICTIMS, 1)
-                case [_, True, _]:
-                    self._count_short(lower, row)
-                case [_, _, True]:
-                    next(alone)
-                case _:
-                    self._add_chosen(row, chosen, number)
-                    number += 1
+        number = counted = 0
+        for at in np.flatnonzero(some & ~short).tolist():
+            self._count_refused(lower, rows[counted:at], some[counted:at])
+            counted = at + 1
+            if covered[at]:
+                next(alone)
+            else:
+                self._add_chosen(int(rows[at]), chosen, number)
+                number += 1
             yield
+        self._count_refused(lower, rows[counted:], some[counted:])
 
-    def _count_short(self, lower: LowerPods, row: int) -> None:
+    def _count_refused(self, lower: LowerPods, rows: I64, some: Mask) -> None:
+        """Rows that are no candidates: there is nobody to remove, or room is short after that."""
+        if not len(rows):
+            return
+        self._count(NO_VICTIMS, len(rows) - int(np.count_nonzero(some)))
         checks = zip(self.wanted.amount_checks, lower.short, strict=True)
         for (column, _), short in checks:
-            if short[row]:
-                self._count(message(self.state, column, self.wanted), 1)
+            nodes = int(np.count_nonzero(short[rows[some]]))
+            if nodes:
+                self._count(message(self.state, column, self.wanted), nodes)
 
     def _add_chosen(self, row: int, chosen: Chosen, number: int) -> None:
-        first = int(chosen.ends[number - 1]) if number else 0
-        part = slice(first, int(chosen.ends[number]))
+        part = slice(chosen.ends[number - 1] if number else 0, chosen.ends[number])
         columns = (chosen.pods[part], chosen.priorities[part], chosen.starts_ms[part])
-        rows = zip(*(column.tolist() for column in columns), strict=True)
+        rows = zip(*columns, strict=True)
         victims = [Victim(pod, 0, 0, priority, start_ms) for pod, priority, start_ms in rows]
         self._add(row, victims, 0)
 

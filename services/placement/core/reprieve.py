@@ -23,10 +23,10 @@ class Chosen:
     """
 
     rows: I64
-    pods: I64
-    priorities: I64
-    starts_ms: I64
-    ends: I64
+    pods: list[int]
+    priorities: list[int]
+    starts_ms: list[int]
+    ends: list[int]
 
 
 class LowerPods:
@@ -50,12 +50,15 @@ class LowerPods:
         rows[known] = np.flatnonzero(table.ids < len(rows))
         row_of = rows[ledger.node[at]]
         amounts = [_amounts(state, sigs, column)[which] for column, _ in wanted.amount_checks]
-        self._wanted, self._needs = wanted, wanted.amount_checks
+        self._needs = wanted.amount_checks
+        self._takes = [_taken(wanted, column) for column, _ in self._needs]
         self._free = [
             table.cols[column]
             + np.bincount(row_of[leaving], amount[leaving], table.size)
-            - _held_amounts(state, held, column)
-            for (column, _), amount in zip(self._needs, amounts, strict=True)
+            - on_nodes
+            for (column, _), amount, on_nodes in zip(
+                self._needs, amounts, _held_amounts(state, wanted, held), strict=True
+            )
         ]
         self.fits_already = self._fits(self._free)
         self.number: I64 = np.bincount(row_of[lower], minlength=table.size)
@@ -87,8 +90,7 @@ class LowerPods:
         at = np.searchsorted(self._ids, pods)
         self._stays[at] = False
         self.number[row] -= len(pods)
-        for number, (column, need) in enumerate(self._needs):
-            taken = _taken(self._wanted, column)
+        for number, (taken, (_, need)) in enumerate(zip(self._takes, self._needs, strict=True)):
             self._free[number][row] += sum(self._amounts[number][at].tolist()) - taken
             self._without[number][row] -= taken
             self.short[number][row] = self._without[number][row] < need
@@ -124,7 +126,8 @@ class LowerPods:
             goes[here[~fits]] = True
         gone = mine[goes]
         ends = np.cumsum(np.bincount(node[goes], minlength=len(rows)))
-        return Chosen(rows, self._ids[gone], self._priorities[gone], self._starts_ms[gone], ends)
+        columns = (self._ids[gone], self._priorities[gone], self._starts_ms[gone], ends)
+        return Chosen(rows, *(column.tolist() for column in columns))
 
 
 def _amounts(state: PlacementState, sigs: I32, column: int) -> F64:
@@ -140,11 +143,22 @@ def _taken(sig: Signature, column: int) -> float:
     return -sum(amount for taken, amount in sig.filter_delta if taken == column)
 
 
-def _held_amounts(state: PlacementState, held: Held | None, column: int) -> F64:
-    found = np.zeros(state.table.size)
+def _held_amounts(state: PlacementState, wanted: Signature, held: Held | None) -> list[F64]:
+    """What nominations take, by row, of each column that `wanted` needs."""
     nominated: Mapping[int, Sequence[tuple[Signature, int]]] = held or {}
+    rows: list[int] = []
+    which: list[int] = []
+    sigs: dict[Signature, int] = {}
     for node in sorted(nominated):
         row = state.table.row_of(node)
         for sig, _ in nominated[node] if row is not None else ():
-            found[row] += _taken(sig, column)
+            assert row is not None
+            rows.append(row)
+            which.append(sigs.setdefault(sig, len(sigs)))
+    found: list[F64] = []
+    for column, _ in wanted.amount_checks:
+        each: F64 = np.array([_taken(sig, column) for sig in sigs])
+        taken = each[np.array(which, np.int64)]
+        amounts = np.bincount(np.array(rows, np.int64), taken, state.table.size)
+        found.append(amounts.astype(np.float64, copy=False))
     return found

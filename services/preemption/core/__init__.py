@@ -43,7 +43,7 @@ from shared.events.preemption import (
     PreemptionOpened,
 )
 from shared.events.queueing import PreemptAsked
-from shared.model.columns import pack, unpack
+from shared.model.columns import few, pack
 from shared.model.ids import BINDING, INGEST, PREEMPTION, QUEUEING, placement
 
 __all__ = ["Config", "PreemptionCore", "PreemptionState", "parse_config"]
@@ -73,7 +73,7 @@ class PreemptionCore:
             case BudgetSet() | BudgetCovers() | BudgetGone():
                 facts.budget(state, event)
             case PreemptAsked():
-                for pod in (event.pod, *unpack(event.others).tolist()):
+                for pod in (event.pod, *few(event.others)):
                     _asked(state, pod, event.sig)
             case CandidatesFound():
                 answers.candidates(state, event, self.placements)
@@ -190,7 +190,7 @@ def _got_worse(state: PreemptionState, ask: Ask, best: Choice) -> bool:
     budgets = state.budgets
     return any(
         budgets.left(budget) < ask.lefts.get(budget, 0)
-        for pod in unpack(best.candidate.victims).tolist()
+        for pod in few(best.candidate.victims)
         for budget in budgets.coverage.of(pod)
     )
 
@@ -234,7 +234,7 @@ def _went_on(
             ask.follow("nominate_asked")
             ask.shard, ask.node, ask.nominated = event.shard, event.node, True
             ask.found = {}
-            state.take(ask, unpack(event.victims).tolist())
+            state.take(ask, few(event.victims))
         case PreemptionOpened():
             ask.follow("preemption_opened")
             state.set_due(ask, state.now_ms + state.config.victims_ms_max)
@@ -244,7 +244,7 @@ def _went_on(
 
 
 def _dry_run_asked(state: PreemptionState, first: Ask, event: DryRunAsked) -> None:
-    pods = unpack(event.others).tolist()
+    pods = few(event.others)
     asks = [first, *(state.asks[state.by_pod[pod]] for pod in pods)]
     lefts = {one.budget: one.left for one in event.budgets}
     for ask in asks:

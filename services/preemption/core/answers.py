@@ -11,7 +11,7 @@ from shared.events.placement import (
     NominationReady,
     NominationStale,
 )
-from shared.model.columns import unpack
+from shared.model.columns import few
 
 
 def candidates(state: PreemptionState, event: CandidatesFound, placements: int) -> None:
@@ -58,14 +58,14 @@ def nomination(
 def _nominated(state: PreemptionState, ask: Ask, event: Nominated) -> None:
     """The shard has the last word on the victims: some may have left meanwhile."""
     ask.follow("nominated")
-    kept = unpack(event.victims).tolist()
+    kept = few(event.victims)
     state.give_back(ask.ask, [pod for pod in ask.victims if pod not in kept])
     ask.victims = [pod for pod in ask.victims if pod in kept and pod not in state.gone]
 
 
 def eviction(state: PreemptionState, event: Evicted | EvictionFailed) -> None:
     """Binding's word on evictions, also on those of asks that are over."""
-    ids = unpack(event.ids).tolist()
+    ids = few(event.ids)
     ask = state.asks.get(event.ask)
     if isinstance(event, EvictionFailed):
         state.give_back(event.ask, ids)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from services.preemption.core.budgets import Budgets
 from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
-from shared.model.columns import size, unpack
+from shared.model.columns import few, size
 
 
 class Choice(NamedTuple):
@@ -44,7 +44,7 @@ def choices(
     found: list[Choice] = []
     for answer in answers:
         for candidate in answer.candidates:
-            victims = unpack(candidate.victims).tolist()
+            victims = few(candidate.victims)
             if not any(pod in taken for pod in victims):
                 found.append(choice(answer, candidate, budgets))
     return sorted(found, key=order)
@@ -52,7 +52,7 @@ def choices(
 
 def choice(answer: CandidatesFound, candidate: Candidate, budgets: Budgets) -> Choice:
     """The candidate as it stands now."""
-    violations = budgets.violations(unpack(candidate.victims).tolist())
+    violations = budgets.violations(few(candidate.victims))
     worst = max(candidate.violations, violations)
     return Choice(answer.shard, candidate, worst, answer.rank)
 

@@ -159,7 +159,7 @@ class PreemptionState(MachineState):
         if due_ms:
             insort(self.timers, (due_ms, ask.ask))
 
-    def take(self, ask: Ask, victims: list[int]) -> None:
+    def take(self, ask: Ask, victims: Sequence[int]) -> None:
         """These victims belong to this ask from now on."""
         ask.victims = [pod for pod in victims if pod not in self.gone]
         for pod in ask.victims:
@@ -167,7 +167,7 @@ class PreemptionState(MachineState):
             self.victims[pod] = Victim(ask.ask)
             self.budgets.charge(pod)
 
-    def give_back(self, ask: int, victims: list[int]) -> None:
+    def give_back(self, ask: int, victims: Sequence[int]) -> None:
         """These are no victims of this ask after all."""
         for pod in victims:
             victim = self.victims.get(pod)

@@ -13,7 +13,7 @@ from services.preemption.core.choice import Choice, choice, order
 from services.preemption.core.state import Ask, PreemptionState, Run
 from services.preemption.transitions import Phase
 from shared.events.placement import Candidate, CandidatesFound
-from shared.model.columns import unpack
+from shared.model.columns import few
 
 
 def found(state: PreemptionState, event: CandidatesFound, placements: int) -> None:
@@ -91,4 +91,4 @@ def _answer(
 
 def _is_covered(state: PreemptionState, chosen: Candidate) -> bool:
     coverage = state.budgets.coverage
-    return any(coverage.of(pod) for pod in unpack(chosen.victims).tolist())
+    return any(coverage.of(pod) for pod in few(chosen.victims))
