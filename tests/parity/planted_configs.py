@@ -56,7 +56,7 @@ BUGS = (
     _bug("unasked-resources-count", PROFILE, "if ask or name == EPHEMERAL_STORAGE:", "if True:"),
     _bug("storage-must-be-asked-for", PROFILE, "if ask or name == EPHEMERAL_STORAGE:", "if ask:"),
     _bug("strategy-of-real-requests", PROFILE, "            if real:\n", "            if True:\n"),
-    _bug("nothing-scores-0", PROFILE, "profile.extended else 1", "profile.extended else 0"),
+    _bug("nothing-scores-0", PROFILE, "has_extenders else 1", "has_extenders else 0"),
     _bug(
         "ports-always-checked",
         PROFILE,
