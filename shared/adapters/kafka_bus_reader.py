@@ -225,10 +225,15 @@ class KafkaReader:
         try:
             # Before the start, so that it fetches the topics' metadata at once.
             consumer.assign(list(self._feeds))
-            await self._settings.reach(consumer.start())
+            await self._settings.reach(self._start(consumer))
         except BaseException:
+            self._consumer = None
             await stop_consumer(consumer)
             raise
+
+    async def _start(self, consumer: Any) -> None:
+        """Its fetcher runs from now on, and must find the positions set at its first turn."""
+        await consumer.start()
         self._consumer = consumer
         self._assign()
 
