@@ -1,6 +1,7 @@
 """Events of permit's journal: gang transactions, decided in one place."""
 
 from shared.events.base import Event
+from shared.events.placement import Shown
 from shared.events.queueing import Members
 from shared.model.ids import placement
 
@@ -29,13 +30,16 @@ class HoldAsked(Event, frozen=True, gc=False):
 
 
 class GangCommitted(Event, frozen=True, gc=False):
-    """At least minCount members are held on all shards together: binds may start."""
+    """At least minCount members are held on all shards together: binds may start. `shown` as in
+    GangHeld.
+    """
 
     gang: int
     attempt: int
     ids: bytes
     nodes: bytes
     shards: int = 1
+    shown: tuple[Shown, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement", "binding")

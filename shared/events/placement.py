@@ -141,8 +141,17 @@ class GangOffered(Event, frozen=True, gc=False):
         return ("permit",)
 
 
+class Shown(Struct, frozen=True, gc=False, array_like=True):
+    """Pods of one spec, told to those who act when they are bound."""
+
+    ids: bytes
+    spec: PodSpec
+
+
 class GangHeld(Event, frozen=True, gc=False):
-    """Members held in one step (columns as in Reserved); never released by the shard itself."""
+    """Members held in one step (columns as in Reserved); never released by the shard itself.
+    `shown`: members at whose bind plugins of users or extenders act.
+    """
 
     shard: int
     gang: int
@@ -153,6 +162,7 @@ class GangHeld(Event, frozen=True, gc=False):
     totals: bytes
     world: int
     devices: bytes = b""
+    shown: tuple[Shown, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)

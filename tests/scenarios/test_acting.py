@@ -177,15 +177,31 @@ def test_what_fails_is_tried_again(acts, name, reason):
     played(story, "pre_bind", "post_bind", name="Acts")
 
 
-def test_pods_of_gangs_are_refused_where_plugins_act(acts):
+@pytest.mark.parametrize("placements", [1, 2])
+def test_a_member_of_a_gang_that_a_plugin_is_against_is_tried_again_alone(acts, placements):
     async def story(scene: Scene):
-        scene.gang("g", 2)
-        scene.pods("a", "b", cpu_milli=CPU, gang="g")
-        await scene.settle()
-        assert scene.running("a", "b") == 0
-        assert acts.said == []
+        scene.gang("g", 4)
+        scene.pods("a", "b", "broken", "never", cpu_milli=CPU, gang="g", priority=3)
+        await scene.settle(60)
+        assert scene.running("a", "b", "broken", "never") == 3
+        assert [acts.count("pre_bind", name) for name in ("a", "b", "broken")] == [1, 1, 3]
+        assert 3 <= acts.count("pre_bind", "never") <= 10, "with backoff"
+        assert {one[1] for one in acts.said if one[0] == "post_bind"} == {"a", "b", "broken"}
 
-    played(story, "pre_bind", name="Acts")
+    played(story, "pre_bind", "post_bind", name="Acts", placements=placements)
+
+
+def test_members_of_a_gang_that_permit_lets_wait_go_together(companions):
+    async def story(scene: Scene):
+        scene.gang("g", 3)
+        scene.pods("a", "b", cpu_milli=CPU, gang="g", priority=-3)
+        await scene.settle(20)
+        assert companions.waiting == [], "nobody is asked before there are enough of them"
+        scene.pods("c", cpu_milli=CPU, gang="g", priority=-3)
+        await scene.settle(20)
+        assert scene.running("a", "b", "c") == 3
+
+    played(story, "permit", name="Companions")
 
 
 def test_bind_comes_before_default_binder_which_takes_what_is_left(binds):

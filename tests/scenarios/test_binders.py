@@ -5,12 +5,10 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from services.placement.core.undecided import NO_BINDER_FOR_GANGS
 from shared.events.binding import BindFailed
 from shared.events.observed import BindAnswers
-from shared.events.placement import GangOffered
 from shared.model.extenders import Extender
-from shared.model.ids import BINDING, placement
+from shared.model.ids import BINDING
 from shared.ports.cluster import PodRef
 from tests.scenarios.scene import Scene, node, play
 
@@ -131,15 +129,16 @@ def test_pods_that_it_does_not_manage_are_bound_without_it():
     played(story, binders, managed)
 
 
-def test_pods_of_gangs_are_refused_in_words():
+@pytest.mark.parametrize("placements", [1, 2])
+def test_it_binds_members_of_gangs_and_who_fails_is_tried_again_alone(placements):
     binders = Binds()
 
     async def story(scene: Scene):
-        scene.gang("g", 2)
-        scene.pods("a", "b", cpu_milli=CPU, gang="g")
-        await scene.settle()
-        assert (scene.running("a", "b"), binders.asked) == (0, [])
-        offers = [one async for one in scene._events(placement(0)) if isinstance(one, GangOffered)]
-        assert {text for one in offers for text, _count in one.reasons} == {NO_BINDER_FOR_GANGS}
+        binders.scene = scene
+        scene.gang("g", 3)
+        scene.pods("a", "b", "refused", cpu_milli=CPU, gang="g")
+        await scene.settle(60)
+        assert scene.running("a", "b", "refused") == 3
+        assert [binders.count(name) for name in ("a", "b", "refused")] == [1, 1, 3]
 
-    played(story, binders)
+    played(story, binders, placements=placements)

@@ -73,9 +73,7 @@ def test_every_seed_is_safe_and_comes_to_rest(seed: int) -> None:
         "binding": {point: {PodSpec().scheduler: OWN} for point in POINTS},
     }
     result = simulate(replace(scenario, config=config), redecide=seed % 2 == 0)
-    # Plugins do not act for gangs yet: those are refused, whatever room there is.
-    wrong = [one for one in result.problems if not one[1].startswith("gang ")]
-    assert not wrong, f"seed {seed}\n" + "\n".join(result.lines)
+    assert not result.problems, f"seed {seed}\n" + "\n".join(result.lines)
     told = [uid for method, uid in Acts.asked if method == "post_bind"]
     assert len(told) > 20
     for uid in told:

@@ -153,11 +153,16 @@ def _configured(state: BindingState, event: Configured) -> None:
 
 
 def _reserved(state: BindingState, event: Reserved | GangCommitted) -> None:
-    is_hooked = isinstance(event, Reserved) and event.spec is not None
-    if isinstance(event, Reserved) and event.volumes:
-        volumes.chosen(state, event)
-    if isinstance(event, Reserved) and event.spec is not None:
-        hooks.reserved(state, event.ids, event.spec)
+    if isinstance(event, Reserved):
+        is_hooked = event.spec is not None
+        if event.volumes:
+            volumes.chosen(state, event)
+        if event.spec is not None:
+            hooks.reserved(state, event.ids, event.spec)
+    else:
+        is_hooked = bool(event.shown)
+        for one in event.shown:
+            hooks.reserved(state, one.ids, one.spec)
     binds.reserved(state, event.ids, event.nodes, is_hooked)
 
 

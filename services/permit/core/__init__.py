@@ -34,7 +34,7 @@ from shared.events.permit import (
     HoldAsked,
     OfferAsked,
 )
-from shared.events.placement import GangHeld, GangOffered, GangRefused
+from shared.events.placement import GangHeld, GangOffered, GangRefused, Shown
 from shared.events.queueing import GangDispatched, Members
 from shared.model.columns import pack, unpack
 from shared.model.ids import BINDING, INGEST, PERMIT, QUEUEING, placement
@@ -160,7 +160,13 @@ def _commit(attempt: Attempt) -> GangCommitted:
     holds = [attempt.held[pod] for pod in pods]
     shards = len({hold.shard for hold in holds})
     nodes = pack([hold.node for hold in holds])
-    return GangCommitted(attempt.gang, attempt.attempt, pack(pods), nodes, shards)
+    return GangCommitted(attempt.gang, attempt.attempt, pack(pods), nodes, shards, _shown(attempt))
+
+
+def _shown(attempt: Attempt) -> tuple[Shown, ...]:
+    """What binding must know of members that are held still."""
+    held = (([pod for pod in ids if pod in attempt.held], spec) for ids, spec in attempt.shown)
+    return tuple(Shown(pack(ids), spec) for ids, spec in held if ids)
 
 
 def _plan(attempt: Attempt) -> dict[int, list[tuple[int, list[int]]]]:
@@ -272,6 +278,8 @@ def _hold_answered(state: PermitState, event: GangHeld | GangRefused) -> None:
         for pod, node in zip(unpack(event.ids).tolist(), nodes, strict=True):
             if pod in asked and state.member_of.get(pod) == attempt.key:
                 attempt.held[pod] = Hold(node, event.shard)
+        attempt.shown += [(unpack(one.ids).tolist(), one.spec) for one in event.shown]
+        attempt.shown.sort(key=lambda one: one[0][0])
     attempt.follow("hold_answered" if attempt.waiting else "all_holds_answered")
     state.note(attempt)
 

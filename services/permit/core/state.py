@@ -14,6 +14,7 @@ from msgspec import Struct
 from services.permit.core.config import Config
 from services.permit.transitions import Phase, following
 from shared.machine.core import MachineState
+from shared.model.objects import PodSpec
 from shared.model.podset import PodSet
 
 Key = tuple[int, int]
@@ -54,7 +55,8 @@ class Gate(Struct, array_like=True):
 
 class Attempt(Struct, array_like=True):
     """One try of one gang. `groups` are the members still in play, (signature, ids) in order;
-    `asked` maps a shard to what the plan asked of it, `waiting` are those not answered yet.
+    `asked` maps a shard to what the plan asked of it, `waiting` are those not answered yet. `shown`
+    are members at whose bind somebody acts, by the first of them.
     """
 
     gang: int
@@ -69,6 +71,7 @@ class Attempt(Struct, array_like=True):
     asked: dict[int, list[int]] = {}
     waiting: list[int] = []
     held: dict[int, Hold] = {}
+    shown: list[tuple[list[int], PodSpec]] = []
 
     @property
     def key(self) -> Key:
@@ -115,10 +118,10 @@ class Attempt(Struct, array_like=True):
 
     @classmethod
     def load(cls, plain: list[Any]) -> "Attempt":
-        """Inverse of dump."""
+        """Inverse of dump; old ones lack the last fields."""
         columns = [
             dict(value) if name in _BY_NUMBER else value
-            for name, value in zip(cls.__struct_fields__, plain, strict=True)
+            for name, value in zip(cls.__struct_fields__, plain, strict=False)
         ]
         return msgspec.convert(columns, cls)
 

@@ -5,7 +5,7 @@ The shard never ends a hold by itself: permit's journal says committed or releas
 
 import numpy as np
 
-from services.placement.core import nominations, withheld
+from services.placement.core import acting, nominations, withheld
 from services.placement.core.book import compiled, put, take
 from services.placement.core.dispatches import assert_not_over, remember_refused, settle
 from services.placement.core.identity import expanded
@@ -21,7 +21,7 @@ from shared.events.permit import (
     HoldAsked,
     OfferAsked,
 )
-from shared.events.placement import GangHeld, GangOffered, GangRefused
+from shared.events.placement import GangHeld, GangOffered, GangRefused, Shown
 from shared.events.queueing import Members
 from shared.framework.layout import Held
 from shared.framework.table import NodeTable
@@ -109,6 +109,7 @@ def _held(
     state: PlacementState, event: HoldAsked, parts: list[tuple[I64, I64, Chosen]]
 ) -> GangHeld:
     masks = np.concatenate([picks.masks for _ids, _sigs, picks in parts])
+    specs = [(ids, acting.shown(state, int(sigs[0]))) for ids, sigs, _picks in parts if len(ids)]
     rows = np.concatenate([picks.rows for _ids, _sigs, picks in parts])
     return GangHeld(
         shard=state.shard,
@@ -120,6 +121,7 @@ def _held(
         totals=pack16(np.concatenate([picks.totals for _ids, _sigs, picks in parts])),
         world=state.world,
         devices=pack(masks) if masks.any() else b"",
+        shown=tuple(Shown(pack(ids), spec) for ids, spec in specs if spec is not None),
     )
 
 

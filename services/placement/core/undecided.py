@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from services.placement.core.acting import extender_binds, plugins_act
 from services.placement.core.state import PlacementState
 from services.placement.transitions import State
 from shared.model.cluster_objects import PersistentVolumeClaim
@@ -16,12 +15,6 @@ NEEDS_ONE_SHARD = (
 CLAIM_NEEDS_ONE_SHARD = (
     "node(s) of several placement partitions (claims for one pod alone need a single one)"
 )
-NO_PLUGINS_FOR_GANGS = (
-    "node(s) of plugins that act at permit or a bind (they do not act for a gang's pods yet)"
-)
-NO_BINDER_FOR_GANGS = (
-    "node(s) of extenders with a bindVerb (they are not asked to bind a gang's pods yet)"
-)
 NOT_FOR_GANGS = "node(s) that no volume is chosen for (claims of a gang's pods must be bound)"
 NOT_ASKED_FOR_GANGS = "node(s) that no extender is asked about (a gang's pods are placed together)"
 
@@ -31,10 +24,6 @@ def obstacle(state: PlacementState, sig: int, in_gang: bool = False) -> str:
     spec = state.specs[sig]
     if state.shards > 1 and spec.has_hard_rules:
         return NEEDS_ONE_SHARD
-    if in_gang and plugins_act(state, sig):
-        return NO_PLUGINS_FOR_GANGS
-    if in_gang and extender_binds(state, sig):
-        return NO_BINDER_FOR_GANGS
     if in_gang and any(one.judges(spec) for one in state.config.extenders):
         return NOT_ASKED_FOR_GANGS
     if not spec.volumes:

@@ -16,7 +16,8 @@ from shared.events.binding import (
     VolumesAsked,
 )
 from shared.events.observed import PostBindAnswers, PreBindAnswers, VolumeAnswers
-from shared.events.placement import VolumesBound, VolumesFailed
+from shared.events.permit import GangCommitted
+from shared.events.placement import Shown, VolumesBound, VolumesFailed
 from shared.model.answers import Answer
 from shared.model.columns import pack
 from shared.model.objects import PodSpec
@@ -151,6 +152,16 @@ def test_many_pods_at_once_and_those_of_other_schedulers():
     assert told(steps.when(done(1, *pods)))[0][2] == list(pods)
     other = binding(pre_bind={"other": PLUGIN[SPEC.scheduler]})
     assert told(other.when(named(*pods), hooked(dict.fromkeys(pods, 1))))[0][2] == list(pods)
+
+
+def test_members_of_a_gang_that_somebody_acts_on():
+    steps = binding(pre_bind=PLUGIN)
+    ids, nodes = pack([1, 2, 3, 4, 5]), pack([1] * 5)
+    shown = (Shown(pack([2]), SPEC), Shown(pack([4]), PodSpec(scheduler="other")))
+    asks = steps.when(named(1, 2, 3, 4, 5), GangCommitted(1, 1, ids, nodes, shown=shown))
+    assert asks[0] == BindsAsked(1, pack([1, 3, 4, 5]), pack([1] * 4), asks[0].revisions)
+    assert asks[1:] == [PreBindsAsked(2, pack([2]))]
+    assert set(steps.state.hooked) == {2, 4}
 
 
 def test_who_binds_in_bulk_tells_plugins_of_each():

@@ -14,9 +14,10 @@ from shared.events.permit import (
     HoldAsked,
     OfferAsked,
 )
-from shared.events.placement import GangHeld, GangOffered, GangRefused
+from shared.events.placement import GangHeld, GangOffered, GangRefused, Shown
 from shared.events.queueing import GangDispatched, Members
 from shared.model.columns import pack, unpack
+from shared.model.objects import PodSpec
 from shared.testing.steps import Steps
 
 CPU = "Insufficient cpu"
@@ -39,10 +40,10 @@ def offered(shard, *counts, gang=1, attempt=1, reasons=(), nodes=10):
     return GangOffered(shard, gang, attempt, counts, reasons, nodes)
 
 
-def held(shard, pods, gang=1, attempt=1):
+def held(shard, pods, gang=1, attempt=1, shown=()):
     ids = pack(list(pods))
     nodes = pack([100 * (shard + 1) + pod for pod in pods])
-    return GangHeld(shard, gang, attempt, ids, ids, nodes, b"", 0)
+    return GangHeld(shard, gang, attempt, ids, ids, nodes, b"", 0, shown=shown)
 
 
 def refused(shard, gang=1, attempt=1, reasons=((CPU, 10),), nodes=10):
@@ -86,6 +87,16 @@ def test_a_plan_waits_for_the_word_of_every_shard():
 
 def test_one_shard_that_holds_all_commits():
     assert holding().when(held(0, [1, 2, 3])) == [committed([1, 2, 3], [101, 102, 103])]
+
+
+def test_a_commit_tells_of_members_at_whose_bind_somebody_acts():
+    some, other = PodSpec(priority=1), PodSpec(priority=2)
+    mesh = holding(2, groups=((7, (1, 2)), (8, (3, 4))), counts=((1, 1), (1, 1)), need=3)
+    mesh.when(held(0, [2, 4], shown=(Shown(pack([2]), some), Shown(pack([4]), other))))
+    assert mesh.when(gone(4)) == []
+    mesh.reload()
+    (commit,) = mesh.when(held(1, [1, 3], shown=(Shown(pack([1]), some),)))
+    assert commit.shown == (Shown(pack([1]), some), Shown(pack([2]), some))
 
 
 def test_a_shard_for_all_is_preferred():
