@@ -22,7 +22,7 @@ from shared.events.binding import (
 from shared.events.ingest import NodesSet, PodsAssigned, PodsGone
 from shared.events.observed import BindAnswers
 from shared.events.permit import GangCommitted
-from shared.events.placement import Reserved, VolumesBound
+from shared.events.placement import Reserved, VolumesBound, VolumesChosen
 from shared.model.answers import Answer
 from shared.model.columns import unpack
 
@@ -92,7 +92,7 @@ def replay(journal: Journal) -> Binds:
             for decision in books.open.values():
                 decision.maybe = decision.maybe or decision.out
         for source, _position, event in step.inputs:
-            if isinstance(event, Reserved):
+            if isinstance(event, Reserved | VolumesChosen):
                 books.shards.add(source)
                 books.writes.reserved(event)
             _consume(books, event, step)
@@ -106,9 +106,14 @@ def replay(journal: Journal) -> Binds:
 
 def _consume(books: Binds, event: Event, step: Step) -> None:
     match event:
-        case Reserved() | GangCommitted():
+        case Reserved() | GangCommitted() | VolumesChosen():
             columns = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
+            later: list[int] = []
+            if isinstance(event, GangCommitted):
+                later = unpack(event.with_volumes).tolist()
             for pod, node in columns:
+                if pod in later:
+                    continue
                 before = books.open.get(pod)
                 if before is not None:
                     books.blame(
@@ -116,7 +121,7 @@ def _consume(books: Binds, event: Event, step: Step) -> None:
                         step.position,
                         f"pod {pod} decided for node {node}, still open for node {before.node}",
                     )
-                waits = isinstance(event, Reserved) and bool(event.volumes)
+                waits = not isinstance(event, GangCommitted) and bool(event.volumes)
                 books.open[pod] = Decision(node, step.position, waits)
         case VolumesBound():
             columns = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)

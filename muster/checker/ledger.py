@@ -41,6 +41,7 @@ from shared.events.preemption import DryRunAsked, NominationCleared
 from shared.model.columns import pack, split, unpack
 from shared.model.ids import service_of
 from shared.model.objects import CPU, MEMORY, Node, PodSpec
+from shared.model.volumes import Choice
 
 
 def replay(journal: Journal, placements: int) -> Ledger:
@@ -138,12 +139,17 @@ def _world(ledger: Ledger, event: Event) -> None:
             pass
 
 
+def _chosen(ledger: Ledger, step: Step, pod: int, choices: tuple[Choice, ...]) -> None:
+    for rule, text in ledger.volumes.reserved(pod, choices):
+        ledger.blame(rule, step.position, text)
+
+
 def _decide(ledger: Ledger, event: Event, step: Step) -> None:
     match event:
         case Reserved():
             _reserve(ledger, step, _rows(event, [event.sig] * (len(event.ids) // 8)))
-            for rule, text in ledger.volumes.reserved(event) if event.volumes else ():
-                ledger.blame(rule, step.position, text)
+            if event.volumes:
+                _chosen(ledger, step, int.from_bytes(event.ids, "little"), event.volumes)
         case VolumesBound():
             ledger.volumes.over(unpack(event.ids).tolist())
         case VolumesFailed():
@@ -152,6 +158,8 @@ def _decide(ledger: Ledger, event: Event, step: Step) -> None:
             pods = unpack(event.ids).tolist()
             ledger.holds.setdefault((event.gang, event.attempt), set()).update(pods)
             _reserve(ledger, step, _rows(event, unpack(event.sigs).tolist()))
+            for one in event.volumes:
+                _chosen(ledger, step, one.pod, one.choices)
         case Released():
             ledger.release(unpack(event.ids).tolist())
         case CandidatesFound():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from muster.checker.history import ClusterHistory
 from muster.checker.journals import Problem
-from shared.events.placement import Reserved
+from shared.events.placement import Reserved, VolumesChosen
 from shared.model.cluster_objects import ClusterObject, PersistentVolume, PersistentVolumeClaim
 from shared.model.columns import unpack
 from shared.model.objects import PodSpec
@@ -47,16 +47,15 @@ class Volumes:
         for pod in pods:
             self.waits.pop(pod, None)
 
-    def reserved(self, event: Reserved) -> Iterator[tuple[str, str]]:
+    def reserved(self, pod: int, choices: tuple[Choice, ...]) -> Iterator[tuple[str, str]]:
         """(rule, text) of what is wrong with a choice."""
-        (pod,) = unpack(event.ids).tolist()
-        for choice in event.volumes:
+        for choice in choices:
             for other, held in sorted(self.waits.items()):
                 for one in held:
                     if choice.volume and one.volume == choice.volume and one.claim != choice.claim:
                         text = f"pod {pod} and pod {other} are both to have {choice.volume}"
                         yield "one-claim-per-volume", text
-        self.waits[pod] = event.volumes
+        self.waits[pod] = choices
 
     def shared(self, spec: PodSpec, standing: Iterable[tuple[int, PodSpec]]) -> Iterator[str]:
         """Claims for one pod alone that somebody else uses."""
@@ -80,7 +79,7 @@ class Writes:
     written: dict[int, bool] = field(default_factory=dict)
     promised: dict[int, int] = field(default_factory=dict)  # pods by number
 
-    def reserved(self, event: Reserved) -> None:
+    def reserved(self, event: Reserved | VolumesChosen) -> None:
         """A shard chose a node and volumes."""
         self.over(unpack(event.ids).tolist())
         if event.volumes:

@@ -16,6 +16,7 @@ from shared.events.placement import (
     NominationLost,
     NominationStale,
     VolumesBound,
+    VolumesChosen,
     VolumesFailed,
 )
 from shared.machine.crash import CrashPoint
@@ -28,6 +29,7 @@ _EVENTS: tuple[tuple[type[Event], str], ...] = (
     (NominationLost, "preemption-lost"),
 )
 _VOLUMES: tuple[tuple[type[Event], str], ...] = (
+    (VolumesChosen, "volumes-chosen"),
     (VolumesBound, "volumes-bound"),
     (VolumesFailed, "volumes-failed"),
     (VolumesGranted, "volumes-granted"),

@@ -16,25 +16,27 @@ from shared.model.cluster_objects import (
     StorageClass,
     StorageObject,
 )
+from shared.model.columns import split
 from shared.model.objects import Requirement, SelectorTerm
 from shared.model.volumes import ClaimUse
 from shared.model.world import Arrival, World
 
 WITH_VOLUMES = 0.35  # of the arrivals
 VOLUMES = 8
+GANG_CLAIMS = 3
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
-def make_volume_scenario(seed: int, placements: int = 1) -> Scenario:
-    """As any scenario with so many shards."""
-    world = make_volume_world(seed)
+def make_volume_scenario(seed: int, placements: int = 1, for_gangs: bool = False) -> Scenario:
+    """As any scenario with so many shards; `for_gangs`: their claims wait for them, too."""
+    world = make_volume_world(seed, for_gangs)
     if placements > 1:
         world = _for_several(world)
     made = make_scenario(seed, world, placements)
     return dataclasses.replace(made, config={**CONFIG, "ingest": {"volumes": True}})
 
 
-def make_volume_world(seed: int) -> World:
+def make_volume_world(seed: int, for_gangs: bool = False) -> World:
     """As `make_world`, with the same nodes and pods."""
     world, rng = make_world(seed), random.Random(f"{seed}/volumes")
     objects: list[StorageObject] = [
@@ -46,7 +48,9 @@ def make_volume_world(seed: int) -> World:
     objects += [_volume(number, rng) for number in range(VOLUMES)]
     arrivals = []
     for number, arrival in enumerate(world.arrivals):
-        if arrival.pods.names.startswith(BALLAST) or rng.random() > WITH_VOLUMES:
+        if for_gangs and arrival.pods.gang:
+            arrivals += _members(arrival, number, rng, objects)
+        elif arrival.pods.names.startswith(BALLAST) or rng.random() > WITH_VOLUMES:
             arrivals.append(arrival)
         else:
             arrivals.append(_with_claim(arrival, number, rng, objects))
@@ -75,6 +79,36 @@ def _volume(number: int, rng: random.Random) -> PersistentVolume:
         storage_class="there",
         node_affinity=(zone,) if rng.random() < 0.5 else (),
         phase="Available",
+    )
+
+
+def _members(
+    arrival: Arrival, number: int, rng: random.Random, objects: list[StorageObject]
+) -> list[Arrival]:
+    """A gang's members that came together; the first few have a claim each that waits for them."""
+    found, pods = [], arrival.pods
+    with_claims = rng.randrange(GANG_CLAIMS + 1)
+    columns = zip(split(pods.uids), split(pods.names), strict=True)
+    for at, (uid, name) in enumerate(columns):
+        one = replace(arrival, pods=replace(pods, uids=uid, names=name))
+        if at < with_claims:
+            claim = f"g-{number}-{at}"
+            objects.append(_waiting(claim, pods.namespace, rng.choice(("made", "there"))))
+            spec = replace(pods.spec, volumes=(ClaimUse(claim),))
+            one = replace(one, pods=replace(one.pods, spec=spec))
+        found.append(one)
+    return found
+
+
+def _waiting(name: str, namespace: str, storage_class: str) -> PersistentVolumeClaim:
+    return PersistentVolumeClaim(
+        uid=f"uid-{name}",
+        name=name,
+        namespace=namespace,
+        storage_class=storage_class,
+        access_modes=("ReadWriteOnce",),
+        request_bytes=1 << 30,
+        phase="Pending",
     )
 
 

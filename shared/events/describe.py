@@ -246,6 +246,10 @@ def _askers(event: Any, view: View) -> str:
     return view.pods([event.pod, *column_of(event, "others")])
 
 
+def _chosen(event: Any) -> str:
+    return ", ".join(one.volume or f"a new volume for {one.claim}" for one in event.volumes)
+
+
 QUEUE: dict[type[Event], Line] = {
     queueing.Dispatched: _dispatched,
     queueing.GangDispatched: lambda e, v: (
@@ -268,6 +272,9 @@ SHARD: dict[type[Event], Line] = {
     placement.Reserved: _reserved,
     placement.ExtendersAsked: lambda e, v: (
         f"extenders asked about {_nodes(e, v)} for {v.names.pod(e.pod)} (ask {e.ask})"
+    ),
+    placement.VolumesChosen: lambda e, v: (
+        f"{v.pods(column_of(e, 'ids'))} gets {_chosen(e)} before it is bound"
     ),
     placement.VolumesBound: _placed("all claims are bound of"),
     placement.VolumesFailed: lambda e, v: (
@@ -352,8 +359,7 @@ BINDS: dict[type[Event], Line] = {
         f"bind the volumes of {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
     ),
     binding.VolumesGranted: lambda e, v: (
-        f"{v.names.pod(e.pod)} on {e.node} of shard {e.shard} may have "
-        f"{', '.join(one.volume or f'a new volume for {one.claim}' for one in e.volumes)}"
+        f"{v.names.pod(e.pod)} on {e.node} of shard {e.shard} may have {_chosen(e)}"
     ),
     binding.VolumesTaken: lambda e, v: (
         f"{v.names.pod(e.pod)} not to {v.names.node(e.node)}: {e.reason}"

@@ -30,8 +30,8 @@ class HoldAsked(Event, frozen=True, gc=False):
 
 
 class GangCommitted(Event, frozen=True, gc=False):
-    """At least minCount members are held on all shards together: binds may start. `shown` as in
-    GangHeld.
+    """At least minCount members are held on all shards together: binds may start, but those of
+    members `with_volumes` wait for their shards' VolumesChosen. `shown` as in GangHeld.
     """
 
     gang: int
@@ -40,6 +40,7 @@ class GangCommitted(Event, frozen=True, gc=False):
     nodes: bytes
     shards: int = 1
     shown: tuple[Shown, ...] = ()
+    with_volumes: bytes = b""
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement", "binding")

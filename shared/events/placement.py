@@ -52,6 +52,21 @@ class ExtendersAsked(Event, frozen=True, gc=False):
     alone: bool = False
 
 
+class VolumesChosen(Event, frozen=True, gc=False):
+    """One member of a gang that permit committed: `volumes` are to be bound before it (columns of
+    one and `spec` as in Reserved).
+    """
+
+    shard: int
+    ids: bytes
+    nodes: bytes
+    volumes: tuple[Choice, ...]
+    spec: PodSpec | None = None
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
+
+
 class VolumesBound(Event, frozen=True, gc=False):
     """All claims of these reserved pods are bound: now they can be. `world`, with several shards:
     the position of the world journal from which on facts say so.
@@ -148,9 +163,17 @@ class Shown(Struct, frozen=True, gc=False, array_like=True):
     spec: PodSpec
 
 
+class MemberVolumes(Struct, frozen=True, gc=False, array_like=True):
+    """What the claims of a gang's member get with its node."""
+
+    pod: int
+    choices: tuple[Choice, ...]
+
+
 class GangHeld(Event, frozen=True, gc=False):
     """Members held in one step (columns as in Reserved); never released by the shard itself.
-    `shown`: members at whose bind plugins of users or extenders act.
+    `shown`: members at whose bind plugins of users or extenders act; `volumes`: members for which
+    volumes were chosen, which binding is told by VolumesChosen alone.
     """
 
     shard: int
@@ -163,6 +186,7 @@ class GangHeld(Event, frozen=True, gc=False):
     world: int
     devices: bytes = b""
     shown: tuple[Shown, ...] = ()
+    volumes: tuple[MemberVolumes, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)
@@ -284,6 +308,7 @@ class Released(Event, frozen=True, gc=False):
 PlacementEvent = (
     Reserved
     | ExtendersAsked
+    | VolumesChosen
     | VolumesBound
     | VolumesFailed
     | Refused

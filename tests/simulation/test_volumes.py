@@ -28,6 +28,14 @@ def test_several_shards_choose_no_volume_twice(seed: int) -> None:
     assert result.seen["volumes-taken"] or seed not in TOO_LATE, "nobody came too late"
 
 
+@pytest.mark.parametrize("placements", [1, 3])
+@pytest.mark.parametrize("seed", range(12))
+def test_members_of_gangs_get_theirs_with_their_places(seed: int, placements: int) -> None:
+    scenario = make_volume_scenario(seed, placements, for_gangs=True)
+    result = simulate(scenario, redecide=seed % 4 == 0)
+    assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+
+
 TOO_LATE = (1, 2)
 PLACEMENT, BINDING = "services.placement.core.", "services.binding.core."
 BUGS = (
@@ -88,6 +96,36 @@ WITH_SEVERAL = (
         first=(0,),
     ),
 )
+
+
+FOR_GANGS = (
+    Bug(
+        "bound-with-the-others",
+        BINDING + "core",
+        ("    if event.with_volumes:\n", "    if False:\n"),
+        first=(0,),
+    ),
+    Bug(
+        "members-hold-nothing",
+        PLACEMENT + "member_volumes",
+        ("        volumes.hold(", "        (lambda *_: None)("),
+        first=(0, 1, 2, 3),
+    ),
+    Bug(
+        "not-told-at-all",
+        PLACEMENT + "member_volumes",
+        ("        if pod in members:\n", "        if False:\n"),
+        first=(0,),
+    ),
+)
+
+
+@pytest.mark.parametrize("bug", FOR_GANGS, ids=lambda bug: bug.name)
+def test_a_change_is_noticed_with_gangs(bug: Bug) -> None:
+    with planted(bug):
+        scenarios = (make_volume_scenario(seed, for_gangs=True) for seed in bug.first)
+        results = list(map(simulate, scenarios))
+    assert not all(result.is_good for result in results)
 
 
 @pytest.mark.parametrize("bug", WITH_SEVERAL, ids=lambda bug: bug.name)

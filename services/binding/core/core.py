@@ -24,7 +24,7 @@ from shared.events import binding as own
 from shared.events import ingest, observed
 from shared.events.base import Configured, Event
 from shared.events.permit import GangCommitted
-from shared.events.placement import Reserved, VolumesBound, VolumesFailed
+from shared.events.placement import Reserved, VolumesBound, VolumesChosen, VolumesFailed
 from shared.events.preemption import EvictAsked, EvictRecalled
 from shared.events.queueing import Confirmed, Parked
 from shared.model.columns import pack, unpack
@@ -50,7 +50,8 @@ class BindingCore:
             ingest.NodesSet: facts.nodes_set,
             ingest.NodesGone: facts.nodes_gone,
             Reserved: _reserved,
-            GangCommitted: _reserved,
+            VolumesChosen: _reserved,
+            GangCommitted: _committed,
             VolumesBound: volumes.bound,
             VolumesFailed: volumes.failed,
             EvictAsked: evictions.evict_asked,
@@ -152,18 +153,24 @@ def _configured(state: BindingState, event: Configured) -> None:
     patches.drop_all(state)
 
 
-def _reserved(state: BindingState, event: Reserved | GangCommitted) -> None:
-    if isinstance(event, Reserved):
-        is_hooked = event.spec is not None
-        if event.volumes:
-            volumes.chosen(state, event)
-        if event.spec is not None:
-            hooks.reserved(state, event.ids, event.spec)
-    else:
-        is_hooked = bool(event.shown)
-        for one in event.shown:
-            hooks.reserved(state, one.ids, one.spec)
-    binds.reserved(state, event.ids, event.nodes, is_hooked)
+def _reserved(state: BindingState, event: Reserved | VolumesChosen) -> None:
+    if event.volumes:
+        volumes.chosen(state, event)
+    if event.spec is not None:
+        hooks.reserved(state, event.ids, event.spec)
+    binds.reserved(state, event.ids, event.nodes, event.spec is not None)
+
+
+def _committed(state: BindingState, event: GangCommitted) -> None:
+    """Members with volumes wait for the word of their shards."""
+    for one in event.shown:
+        hooks.reserved(state, one.ids, one.spec)
+    ids, nodes = event.ids, event.nodes
+    if event.with_volumes:
+        others = ~np.isin(unpack(ids), unpack(event.with_volumes))
+        ids, nodes = pack(unpack(ids)[others]), pack(unpack(nodes)[others])
+    if ids:
+        binds.reserved(state, ids, nodes, bool(event.shown))
 
 
 def _report(state: BindingState) -> Iterator[Event]:

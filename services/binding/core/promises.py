@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from services.binding.core.state import BindingState, Promise
 from shared.events.base import Event
 from shared.events.binding import VolumesGranted, VolumesOver, VolumesTaken
-from shared.events.placement import Reserved
+from shared.events.placement import Reserved, VolumesChosen
 from shared.model.columns import pack
 from shared.model.volumes import Choice
 
 PRE_BIND = 'running PreBind plugin "VolumeBinding": '
 
 
-def chosen(state: BindingState, pod: int, event: Reserved) -> None:
+def chosen(state: BindingState, pod: int, event: Reserved | VolumesChosen) -> None:
     """A shard chose volumes for a pod: they are promised, unless they are already."""
     node = int.from_bytes(event.nodes, "little")
     why = _contradiction(state, node, event.volumes)

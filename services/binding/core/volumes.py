@@ -13,7 +13,7 @@ from services.binding.core.state import BindingState
 from services.binding.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
 from shared.events.binding import VolumesAsked, VolumesTaken
 from shared.events.observed import VolumeAnswers
-from shared.events.placement import Reserved, VolumesBound, VolumesFailed
+from shared.events.placement import Reserved, VolumesBound, VolumesChosen, VolumesFailed
 from shared.model.answers import Answer
 from shared.model.columns import unpack
 
@@ -25,7 +25,7 @@ WORDS = {Answer.DONE: "done", Answer.UNKNOWN: "unknown", Answer.BUSY: "busy"}
 """Everything else is a definite no."""
 
 
-def chosen(state: BindingState, event: Reserved) -> None:
+def chosen(state: BindingState, event: Reserved | VolumesChosen) -> None:
     """The pod is reserved; before it is bound its volumes are."""
     pod = int.from_bytes(event.ids, "little")
     if state.table.row(pod) >= 0:

@@ -160,7 +160,9 @@ def _commit(attempt: Attempt) -> GangCommitted:
     holds = [attempt.held[pod] for pod in pods]
     shards = len({hold.shard for hold in holds})
     nodes = pack([hold.node for hold in holds])
-    return GangCommitted(attempt.gang, attempt.attempt, pack(pods), nodes, shards, _shown(attempt))
+    waiting = pack(pod for pod in attempt.with_volumes if pod in attempt.held)
+    shown = _shown(attempt)
+    return GangCommitted(attempt.gang, attempt.attempt, pack(pods), nodes, shards, shown, waiting)
 
 
 def _shown(attempt: Attempt) -> tuple[Shown, ...]:
@@ -280,6 +282,7 @@ def _hold_answered(state: PermitState, event: GangHeld | GangRefused) -> None:
                 attempt.held[pod] = Hold(node, event.shard)
         attempt.shown += [(unpack(one.ids).tolist(), one.spec) for one in event.shown]
         attempt.shown.sort(key=lambda one: one[0][0])
+        attempt.with_volumes = sorted({*attempt.with_volumes, *(one.pod for one in event.volumes)})
     attempt.follow("hold_answered" if attempt.waiting else "all_holds_answered")
     state.note(attempt)
 

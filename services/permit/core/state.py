@@ -56,7 +56,8 @@ class Gate(Struct, array_like=True):
 class Attempt(Struct, array_like=True):
     """One try of one gang. `groups` are the members still in play, (signature, ids) in order;
     `asked` maps a shard to what the plan asked of it, `waiting` are those not answered yet. `shown`
-    are members at whose bind somebody acts, by the first of them.
+    are members at whose bind somebody acts, by the first of them, `with_volumes` those for which
+    volumes were chosen.
     """
 
     gang: int
@@ -72,6 +73,7 @@ class Attempt(Struct, array_like=True):
     waiting: list[int] = []
     held: dict[int, Hold] = {}
     shown: list[tuple[list[int], PodSpec]] = []
+    with_volumes: list[int] = []
 
     @property
     def key(self) -> Key:

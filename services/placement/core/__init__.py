@@ -13,6 +13,7 @@ from services.placement.core import (
     gangs,
     identity,
     improve,
+    member_volumes,
     persist,
     sampling,
     volumes,
@@ -64,6 +65,7 @@ from shared.events.placement import (
     Reserved,
     ShardDigest,
     VolumesBound,
+    VolumesChosen,
     VolumesFailed,
 )
 from shared.events.preemption import DryRunAsked, NominateAsked, NominationCleared
@@ -153,6 +155,7 @@ HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     Reserved: dispatches.reserved,
     ExtendersAsked: again.asked,
     ExtendersAnswered: again.answered,
+    VolumesChosen: member_volumes.told,
     VolumesBound: _volumes_bound,
     VolumesFailed: _volumes_failed,
     Refused: dispatches.refused,

@@ -14,6 +14,7 @@ from services.placement.core import (
     extending,
     gangs,
     improve,
+    member_volumes,
     nominations,
     post_filter,
     preempt,
@@ -61,6 +62,8 @@ def decide(state: PlacementState) -> Iterator[Event]:
     """The step's events; each is applied before the next is asked for."""
     if state.failed:
         yield Released(pack(sorted(state.failed)))
+    if state.choices_to_tell:
+        yield from member_volumes.news(state)
     if state.volume_waits:
         yield from volumes.news(state)
     if state.nominations:
@@ -91,12 +94,13 @@ def decide(state: PlacementState) -> Iterator[Event]:
 
 def due_ms(state: PlacementState) -> int | None:
     """Now while anything is unanswered, else when the digest is due."""
-    if state.todo or state.looks:
+    if state.todo or state.looks or state.choices_to_tell:
         return state.now_ms
     due_ms = digest.due_ms(state)
     if state.volume_waits:
         over_ms = volumes.due_ms(state)
-        due_ms = over_ms if due_ms is None else min(due_ms, over_ms)
+        if over_ms is not None:
+            due_ms = over_ms if due_ms is None else min(due_ms, over_ms)
     if state.again:
         again_ms = min(state.again.values())
         due_ms = again_ms if due_ms is None else min(due_ms, again_ms)

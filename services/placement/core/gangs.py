@@ -3,13 +3,15 @@
 The shard never ends a hold by itself: permit's journal says committed or released.
 """
 
+import msgspec
 import numpy as np
 
-from services.placement.core import acting, nominations, withheld
+from services.placement.core import acting, member_volumes, nominations, volumes, withheld
 from services.placement.core.book import compiled, put, take
 from services.placement.core.dispatches import assert_not_over, remember_refused, settle
 from services.placement.core.identity import expanded
 from services.placement.core.ledger import groups
+from services.placement.core.member_volumes import Assumed, Choices
 from services.placement.core.picking import NOTHING, Chosen, place
 from services.placement.core.state import PlacementState
 from services.placement.core.undecided import obstacle
@@ -21,13 +23,21 @@ from shared.events.permit import (
     HoldAsked,
     OfferAsked,
 )
-from shared.events.placement import GangHeld, GangOffered, GangRefused, Shown
+from shared.events.placement import (
+    GangHeld,
+    GangOffered,
+    GangRefused,
+    MemberVolumes,
+    Shown,
+)
 from shared.events.queueing import Members
 from shared.framework.layout import Held
 from shared.framework.table import NodeTable
 from shared.model.columns import I64, pack, pack16, size, unpack
 
 Reasons = tuple[tuple[str, int], ...]
+Part = tuple[I64, I64, Chosen, list[Choices]]
+"""(pods, their signatures, picks, what their claims get: empty where nothing is to be chosen)"""
 PLACEABLE = (State.FREE,)
 LEFT_OUT = (State.GONE, State.ASSIGNED, State.STRAY, State.BOUND)
 
@@ -44,29 +54,36 @@ def offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
     trial = state.table.trial()
     counts: list[int] = []
     reasons: Reasons = ()
-    for group in event.members:
-        placed = 0
-        for part in expanded(state, (group,)):
-            picks, why = _try(state, trial, part.sig, size(part.ids))
-            placed += len(picks.rows)
-            reasons = reasons or why
-        counts.append(placed)
+    with member_volumes.trying(state) as assumed:
+        for group in event.members:
+            placed = 0
+            for part in expanded(state, (group,)):
+                picks, _, why = _try(state, trial, part.sig, size(part.ids), assumed)
+                placed += len(picks.rows)
+                reasons = reasons or why
+            counts.append(placed)
     return GangOffered(state.shard, event.gang, event.attempt, tuple(counts), reasons, nodes)
 
 
-def _try(state: PlacementState, trial: NodeTable, sig: int, count: int) -> tuple[Chosen, Reasons]:
+def _try(
+    state: PlacementState, trial: NodeTable, sig: int, count: int, assumed: Assumed
+) -> tuple[Chosen, list[Choices], Reasons]:
     """Place and charge on the trial; with reasons when it is less than asked for."""
     why_not = obstacle(state, sig, in_gang=True)
     if why_not:
-        return NOTHING, ((why_not, len(state.nodes)),)
+        return NOTHING, [], ((why_not, len(state.nodes)),)
     held: Held | None = None
     if state.nominations:
         held = nominations.held_against(state, state.specs[sig].priority)
-    picks = place(state, trial, sig, count, held)
-    trial.charge(compiled(state, sig), picks.rows, picks.masks)
+    choices: list[Choices] = []
+    if volumes.chooses(state, sig):
+        picks, choices = member_volumes.place_each(state, trial, sig, count, held, assumed)
+    else:
+        picks = place(state, trial, sig, count, held)
+        trial.charge(compiled(state, sig), picks.rows, picks.masks)
     if len(picks.rows) == count:
-        return picks, ()
-    return picks, _why(state, trial, sig, held or {})
+        return picks, choices, ()
+    return picks, choices, _why(state, trial, sig, held or {})
 
 
 def _why(state: PlacementState, trial: NodeTable, sig: int, held: Held) -> Reasons:
@@ -88,41 +105,50 @@ def hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | Gang
     if void or not known or event.shard != state.shard:
         return refuse
     trial = state.table.trial()
-    parts: list[tuple[I64, I64, Chosen]] = []
-    for group in event.members:
-        ids = unpack(group.ids)
-        rows = state.ledger.rows(ids)  # first: it may replace the columns
-        kinds = state.ledger.kind[rows]
-        ids = ids[~np.isin(kinds, LEFT_OUT)]
-        if not np.isin(kinds, (*PLACEABLE, *LEFT_OUT)).all():
-            return refuse
-        picks, why = _try(state, trial, group.sig, len(ids))
-        if why:
-            return GangRefused(
-                state.shard, event.gang, event.attempt, why, len(state.nodes), state.world
-            )
-        parts.append((ids, np.full(len(ids), group.sig), picks))
+    parts: list[Part] = []
+    with member_volumes.trying(state) as assumed:
+        for group in event.members:
+            ids = unpack(group.ids)
+            rows = state.ledger.rows(ids)  # first: it may replace the columns
+            kinds = state.ledger.kind[rows]
+            ids = ids[~np.isin(kinds, LEFT_OUT)]
+            if not np.isin(kinds, (*PLACEABLE, *LEFT_OUT)).all():
+                return refuse
+            picks, choices, why = _try(state, trial, group.sig, len(ids), assumed)
+            if why:
+                return msgspec.structs.replace(refuse, reasons=why)
+            parts.append((ids, np.full(len(ids), group.sig), picks, choices))
     return _held(state, event, parts)
 
 
-def _held(
-    state: PlacementState, event: HoldAsked, parts: list[tuple[I64, I64, Chosen]]
-) -> GangHeld:
-    masks = np.concatenate([picks.masks for _ids, _sigs, picks in parts])
-    specs = [(ids, acting.shown(state, int(sigs[0]))) for ids, sigs, _picks in parts if len(ids)]
-    rows = np.concatenate([picks.rows for _ids, _sigs, picks in parts])
+def _held(state: PlacementState, event: HoldAsked, parts: list[Part]) -> GangHeld:
+    masks = np.concatenate([picks.masks for _ids, _sigs, picks, _choices in parts])
+    rows = np.concatenate([picks.rows for _ids, _sigs, picks, _choices in parts])
     return GangHeld(
         shard=state.shard,
         gang=event.gang,
         attempt=event.attempt,
-        ids=pack(np.concatenate([ids for ids, _sigs, _picks in parts])),
-        sigs=pack(np.concatenate([sigs for _ids, sigs, _picks in parts])),
+        ids=pack(np.concatenate([ids for ids, *_rest in parts])),
+        sigs=pack(np.concatenate([sigs for _ids, sigs, *_rest in parts])),
         nodes=pack(state.table.ids[rows]),
-        totals=pack16(np.concatenate([picks.totals for _ids, _sigs, picks in parts])),
+        totals=pack16(np.concatenate([picks.totals for _ids, _sigs, picks, _choices in parts])),
         world=state.world,
         devices=pack(masks) if masks.any() else b"",
-        shown=tuple(Shown(pack(ids), spec) for ids, spec in specs if spec is not None),
+        shown=_shown(state, parts),
+        volumes=tuple(
+            MemberVolumes(pod, own)
+            for ids, _sigs, _picks, choices in parts
+            if choices
+            for pod, own in zip(ids.tolist(), choices, strict=True)
+        ),
     )
+
+
+def _shown(state: PlacementState, parts: list[Part]) -> tuple[Shown, ...]:
+    """Members at whose bind somebody acts; those with volumes are told with these."""
+    parts = [part for part in parts if len(part[0]) and not part[3]]
+    specs = [(ids, acting.shown(state, int(sigs[0]))) for ids, sigs, *_rest in parts]
+    return tuple(Shown(pack(ids), spec) for ids, spec in specs if spec is not None)
 
 
 def answered(state: PlacementState, event: GangOffered | GangHeld | GangRefused) -> None:
@@ -157,6 +183,7 @@ def _hold(state: PlacementState, event: GangHeld) -> None:
     for sig, part in groups(sigs):
         assert_not_over(state, sig, put(state, rows[part], sig, nodes[part], masks[part]))
     state.holds[event.gang, event.attempt] = ids
+    member_volumes.held(state, event)
     if state.nominated:
         for pod in ids.tolist():
             nominations.drop_of_pod(state, pod)
@@ -168,6 +195,7 @@ def committed(state: PlacementState, event: GangCommitted) -> None:
     if state.unsettled:
         members = unpack(event.ids).tolist()
         withheld.attempt_over(state, event.gang, event.attempt, members)
+    member_volumes.committed(state, event)
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is None:
         return
@@ -181,6 +209,7 @@ def released(state: PlacementState, event: GangReleased | GangTimedOut) -> None:
     state.todo.void(event.gang, event.attempt)
     if state.unsettled:
         withheld.attempt_over(state, event.gang, event.attempt, ())
+    member_volumes.released(state, (event.gang, event.attempt))
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is not None:
         _give_back(state, ids)
@@ -192,4 +221,5 @@ def _give_back(state: PlacementState, ids: I64) -> None:
     before = ledger.advance(rows, "GangReleased")
     mine = before == State.HELD
     take(state, rows[mine])
+    volumes.let_go(state, ids[mine].tolist())
     settle(state, ids[mine])

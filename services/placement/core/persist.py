@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from services.placement.core import elsewhere, nominations, volumes, withheld
+from services.placement.core import elsewhere, member_volumes, nominations, volumes, withheld
 from services.placement.core.book import charge_ledger, define, recount_capacity
 from services.placement.core.config import Config
 from services.placement.core.state import Deferred, Nomination, PlacementState
@@ -40,6 +40,7 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "storage": state.storage.objects(),
         "volume_waits": volumes.dump(state),
         "volumes_over": [[pod, why] for pod, why in sorted(state.volumes_over.items())],
+        **_member_volumes(state),
         **({"elsewhere": elsewhere.dump(state)} if state.elsewhere else {}),
         "nodes": [[node, state.nodes[node]] for node in sorted(state.nodes)],
         "specs": [[sig, state.specs[sig]] for sig in sorted(state.specs)],
@@ -72,6 +73,12 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "digest": [*state.digest, state.digest_ms],
         "sampling": [] if state.tree is None else [state.start_index, state.tree.dump()],
     }
+
+
+def _member_volumes(state: PlacementState) -> dict[str, Any]:
+    """Nothing where no gang has any."""
+    saved = member_volumes.dump(state)
+    return {"member_volumes": saved} if saved else {}
 
 
 def _extending(state: PlacementState) -> dict[str, Any]:
@@ -111,6 +118,8 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
         state.spread = Spread(nodes, dict(pairs))
     state.storage = Storage(msgspec.convert(body.get("storage", ()), list[StorageObject]))
     volumes.load(state, msgspec.convert(body.get("volume_waits", ()), list[volumes.Saved]))
+    saved = body.get("member_volumes", ())
+    member_volumes.load(state, msgspec.convert(saved, list[member_volumes.Saved]))
     elsewhere.load(state, msgspec.convert(body.get("elsewhere", ()), list[elsewhere.Saved]))
     state.volumes_over = dict(body.get("volumes_over", ()))
     kept = body.get("namespaces", ())

@@ -14,7 +14,7 @@ from shared.framework.signature import Signature
 from shared.framework.static import static_of
 from shared.framework.table import NodeTable
 
-__all__ = ["Chosen", "place", "place_there"]
+__all__ = ["Chosen", "joined", "place", "place_there"]
 
 NO_ROWS = np.zeros(0, np.int64)
 NOTHING = Chosen(NO_ROWS, np.zeros(0, np.int16), NO_ROWS, 0, -1)
@@ -43,6 +43,11 @@ def place(
         table.charge(wanted, pick.rows, pick.masks, -1)
     if not found:
         return state.kernel.place_naive(table, wanted, held)
+    return joined(found)
+
+
+def joined(found: list[Chosen]) -> Chosen:
+    """Picks of cycles that came one after the other."""
     return Chosen(
         np.concatenate([pick.rows for pick in found]),
         np.concatenate([pick.totals for pick in found]),

@@ -79,14 +79,23 @@ class Unsettled(Struct):
 
 class VolumeWait(Struct):
     """A pod reserved on `node` called `name` waits until the claims of `choices` are bound, no
-    longer than `until_ms`. `shown`: claims that the cluster showed with that node.
+    longer than `until_ms` (None: it is held for a gang that is not committed yet). `shown`: claims
+    that the cluster showed with that node.
     """
 
     node: int
     name: str
     choices: tuple[Choice, ...]
-    until_ms: int
+    until_ms: int | None
     shown: tuple[str, ...] = ()
+
+
+class MemberChoice(Struct, frozen=True):
+    """What a member of a gang gets with its node, under the signature that it was held with."""
+
+    node: int
+    sig: int
+    choices: tuple[Choice, ...]
 
 
 class Elsewhere(Struct):
@@ -122,6 +131,8 @@ class PlacementState(MachineState):
         self.volume_waits: dict[int, VolumeWait] = {}
         self.volumes_over: dict[int, str] = {}  # who need not wait longer, and why if it failed
         self.waits_on: dict[tuple[str, str], list[int]] = {}  # by claim or volume; follows
+        self.member_choices: dict[tuple[int, int], dict[int, MemberChoice]] = {}  # by open attempt
+        self.choices_to_tell: dict[int, MemberChoice] = {}  # of members that are committed
         self.elsewhere: dict[int, Elsewhere] = {}  # by number of the promise
         self.elsewhere_over: list[int] = []  # those that facts may end
         self.specs: dict[int, PodSpec] = {}

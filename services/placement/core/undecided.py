@@ -5,8 +5,7 @@ import numpy as np
 from services.placement.core.state import PlacementState
 from services.placement.transitions import State
 from shared.model.cluster_objects import PersistentVolumeClaim
-from shared.plugins import volume_binding, volume_restrictions
-from shared.plugins.volume_binding import waiting_claims
+from shared.plugins import volume_restrictions
 from shared.plugins.volume_restrictions import IN_USE, ONE_POD
 
 NEEDS_ONE_SHARD = (
@@ -15,7 +14,6 @@ NEEDS_ONE_SHARD = (
 CLAIM_NEEDS_ONE_SHARD = (
     "node(s) of several placement partitions (claims for one pod alone need a single one)"
 )
-NOT_FOR_GANGS = "node(s) that no volume is chosen for (claims of a gang's pods must be bound)"
 NOT_ASKED_FOR_GANGS = "node(s) that no extender is asked about (a gang's pods are placed together)"
 
 
@@ -35,8 +33,6 @@ def obstacle(state: PlacementState, sig: int, in_gang: bool = False) -> str:
         return CLAIM_NEEDS_ONE_SHARD
     if is_for_one and state.strays and _is_used_by_strays(state, claims):
         return IN_USE
-    if in_gang and volume_binding.NAME in filters and waiting_claims(state.storage, spec):
-        return NOT_FOR_GANGS
     return ""
 
 

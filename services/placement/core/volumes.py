@@ -31,7 +31,7 @@ class Saved(Struct, array_like=True):
     node: int
     name: str
     choices: tuple[Choice, ...]
-    until_ms: int
+    until_ms: int | None
     shown: tuple[str, ...]
 
 
@@ -54,10 +54,14 @@ def chosen(state: PlacementState, sig: int, row: int) -> tuple[Choice, ...]:
 def reserved(state: PlacementState, event: Reserved) -> None:
     """The choices of one pod are held."""
     pod, node = (int.from_bytes(column, "little") for column in (event.ids, event.nodes))
-    profile = state.plugins_of(state.specs[event.sig]).profile
-    until_ms = state.now_ms + profile.bind_timeout_ms
+    until_ms = state.now_ms + bind_timeout_ms(state, event.sig)
     hold(state, pod, VolumeWait(node, state.nodes[node].name, event.volumes, until_ms))
     look(state, [pod])
+
+
+def bind_timeout_ms(state: PlacementState, sig: int) -> int:
+    """How long pods wait for their claims."""
+    return state.plugins_of(state.specs[sig]).profile.bind_timeout_ms
 
 
 def hold(state: PlacementState, pod: int, wait: VolumeWait) -> None:
@@ -130,6 +134,8 @@ def look(state: PlacementState, pods: Iterable[int]) -> None:
     """Whether all claims of these pods are bound, or what speaks against it."""
     for pod in pods:
         wait = state.volume_waits[pod]
+        if wait.until_ms is None:
+            continue
         found = [_standing(state, wait, choice) for choice in wait.choices]
         failed = next((text for text in found if text), None)
         if failed is not None:
@@ -183,15 +189,16 @@ def news(state: PlacementState) -> Iterator[Event]:
     for pod, why in sorted(state.volumes_over.items()):
         yield VolumesFailed(pod, state.volume_waits[pod].node, PRE_BIND + why)
     for pod, wait in sorted(state.volume_waits.items()):
-        if wait.until_ms <= state.now_ms:
+        if wait.until_ms is not None and wait.until_ms <= state.now_ms:
             yield VolumesFailed(pod, wait.node, PRE_BIND + TIMED_OUT)
 
 
-def due_ms(state: PlacementState) -> int:
+def due_ms(state: PlacementState) -> int | None:
     """When the first of those that wait has waited long enough."""
     if state.volumes_over:
         return state.now_ms
-    return min(wait.until_ms for wait in state.volume_waits.values())
+    times = [one.until_ms for one in state.volume_waits.values() if one.until_ms is not None]
+    return min(times, default=None)
 
 
 def dump(state: PlacementState) -> list[Saved]:

@@ -5,9 +5,10 @@ import pytest
 
 from services.binding.core import BindingCore
 from shared.events.base import Configured
-from shared.events.binding import FencesAsked, VolumesAsked
+from shared.events.binding import BindsAsked, FencesAsked, VolumesAsked
 from shared.events.observed import VolumeAnswers
-from shared.events.placement import VolumesBound, VolumesFailed
+from shared.events.permit import GangCommitted
+from shared.events.placement import VolumesBound, VolumesChosen, VolumesFailed
 from shared.model.answers import Answer
 from shared.model.columns import pack
 from shared.model.volumes import Choice
@@ -49,6 +50,19 @@ def reloaded(steps) -> None:
     steps.state = steps.core.load(body)
     assert isinstance(steps.core, BindingCore)
     assert msgspec.msgpack.decode(steps.dumped()) == body
+
+
+def test_a_member_of_a_gang_waits_for_the_word_of_its_shard():
+    steps = binding()
+    commit = GangCommitted(1, 1, pack([1, 2]), pack([1, 1]), with_volumes=pack([2]))
+    (ask,) = steps.when(named(1, 2), commit)
+    assert (type(ask), ask.ids) == (BindsAsked, pack([1]))
+    word = VolumesChosen(0, pack([2]), pack([1]), (Choice("a", "c", "u", "v", "w"),))
+    assert steps.when(word) == [VolumesAsked(2, pack([2]))]
+    steps = binding()
+    assert steps.when(named(1, 2), word) == [VolumesAsked(1, pack([2]))]
+    (ask,) = steps.when(commit)
+    assert (type(ask), ask.ids) == (BindsAsked, pack([1])), "whichever comes first"
 
 
 def test_the_pod_is_bound_once_the_shard_says_so():

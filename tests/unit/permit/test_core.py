@@ -1,5 +1,6 @@
 """Permit decides: given what the shards say, commit, plan again, release, or time out."""
 
+import msgspec
 import pytest
 
 from services.permit.core import PermitCore, parse_config
@@ -14,10 +15,17 @@ from shared.events.permit import (
     HoldAsked,
     OfferAsked,
 )
-from shared.events.placement import GangHeld, GangOffered, GangRefused, Shown
+from shared.events.placement import (
+    GangHeld,
+    GangOffered,
+    GangRefused,
+    MemberVolumes,
+    Shown,
+)
 from shared.events.queueing import GangDispatched, Members
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
+from shared.model.volumes import Choice
 from shared.testing.steps import Steps
 
 CPU = "Insufficient cpu"
@@ -97,6 +105,18 @@ def test_a_commit_tells_of_members_at_whose_bind_somebody_acts():
     mesh.reload()
     (commit,) = mesh.when(held(1, [1, 3], shown=(Shown(pack([1]), some),)))
     assert commit.shown == (Shown(pack([1]), some), Shown(pack([2]), some))
+
+
+def test_a_commit_tells_who_waits_for_volumes():
+    mesh = holding(2, groups=((7, (1, 2)), (8, (3, 4))), counts=((1, 1), (1, 1)), need=3)
+    mine, others = (
+        [MemberVolumes(pod, (Choice("a", "c", "u"),)) for pod in p] for p in ((4, 2), (3,))
+    )
+    mesh.when(msgspec.structs.replace(held(0, [2, 4]), volumes=tuple(mine)))
+    assert mesh.when(gone(4)) == []
+    mesh.reload()
+    (commit,) = mesh.when(msgspec.structs.replace(held(1, [1, 3]), volumes=tuple(others)))
+    assert commit.with_volumes == pack([2, 3])
 
 
 def test_a_shard_for_all_is_preferred():

@@ -7,19 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.placement.core.undecided import CLAIM_NEEDS_ONE_SHARD, NOT_FOR_GANGS
+from services.placement.core.undecided import CLAIM_NEEDS_ONE_SHARD
 from shared.events.binding import BindFailed
 from shared.events.ingest import StorageGone, StorageSet
-from shared.events.permit import HoldAsked
 from shared.events.placement import (
-    GangRefused,
     Improved,
     Refused,
     Reserved,
     VolumesBound,
     VolumesFailed,
 )
-from shared.events.queueing import Members
 from shared.model.cluster_objects import (
     ClaimRef,
     CSINode,
@@ -241,12 +238,6 @@ def test_whoever_goes_holds_no_volume(end):
     shard.run()
     assert not shard.state.volume_waits
     assert shard.state.storage.volumes["v"].claim is None
-
-
-def test_gangs_choose_no_volumes():
-    asked = shard_of(LATE, wanting()).sig(1, with_claims("c"))
-    told = asked.give(HoldAsked(1, 1, 0, (Members(1, pack([1])),))).run()
-    assert [event.reasons for event in of(told, GangRefused)] == [((NOT_FOR_GANGS, 2),)]
 
 
 def test_a_claim_for_one_pod_is_in_use_on_a_node_that_is_not_there_yet():
