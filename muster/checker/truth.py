@@ -69,5 +69,5 @@ def _whole(
             if truth is None or truth.deleted or truth.node:
                 continue
             outcomes = [one.outcome for one in binds.settled.get(pod, [])]
-            if "abandoned" not in outcomes:
+            if not {"abandoned", "refused"}.intersection(outcomes):
                 yield ("gang-whole", f"member {pod} of committed gang {gang}: {outcomes}")
