@@ -143,6 +143,26 @@ def test_a_gang_for_which_no_shard_has_room_alone_is_cut_over_shards():
     ]
 
 
+def test_a_shard_is_asked_for_others_where_its_offer_is_of_members_had_elsewhere():
+    singles = tuple((number, (number,)) for number in range(1, 6))
+    mesh = permit(2)
+    mesh.when(dispatched(*singles, need=5))
+    asks = mesh.when(offered(0, 1, 1, 1, 0, 0), offered(1, 1, 1, 0, 0, 0))
+    assert asks == [asked(0, *singles[:3]), asked(1, *singles[3:])]
+    mesh = permit(2)
+    mesh.when(dispatched(*singles, need=5))
+    (end,) = mesh.when(offered(0, 1, 1, 1, 0, 0), offered(1, 1, 0, 0, 0, 0))
+    assert isinstance(end, GangReleased), "it never offered that many"
+
+
+def test_nothing_is_guessed_where_offers_suffice():
+    mesh = permit(2)
+    groups = ((7, (1, 2)), (8, (3, 4)))
+    mesh.when(dispatched(*groups, need=3))
+    asks = mesh.when(offered(0, 2, 0), offered(1, 1, 1))
+    assert asks == [asked(1, (7, (1,)), (8, (3,))), asked(0, (7, (2,)))]
+
+
 def test_equal_shards_take_turns_by_gang():
     chosen = []
     for gang in (1, 2, 3):
