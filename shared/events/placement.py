@@ -164,10 +164,11 @@ class Shown(Struct, frozen=True, gc=False, array_like=True):
 
 
 class MemberVolumes(Struct, frozen=True, gc=False, array_like=True):
-    """What the claims of a gang's member get with its node."""
+    """What the claims of a gang's member get with its node; `spec` as in Reserved."""
 
     pod: int
     choices: tuple[Choice, ...]
+    spec: PodSpec | None = None
 
 
 class GangHeld(Event, frozen=True, gc=False):

@@ -135,12 +135,17 @@ def _held(state: PlacementState, event: HoldAsked, parts: list[Part]) -> GangHel
         world=state.world,
         devices=pack(masks) if masks.any() else b"",
         shown=_shown(state, parts),
-        volumes=tuple(
-            MemberVolumes(pod, own)
-            for ids, _sigs, _picks, choices in parts
-            if choices
-            for pod, own in zip(ids.tolist(), choices, strict=True)
-        ),
+        volumes=_volumes(state, parts),
+    )
+
+
+def _volumes(state: PlacementState, parts: list[Part]) -> tuple[MemberVolumes, ...]:
+    """Members for which volumes were chosen."""
+    return tuple(
+        MemberVolumes(pod, own, acting.shown(state, sig))
+        for ids, sigs, _picks, choices in parts
+        if choices
+        for pod, sig, own in zip(ids.tolist(), sigs.tolist(), choices, strict=True)
     )
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from services.placement.core import acting, volumes
+from services.placement.core import volumes
 from services.placement.core.book import compiled
 from services.placement.core.picking import NOTHING, Chosen, joined, place
 from services.placement.core.state import MemberChoice, PlacementState, VolumeWait
@@ -20,6 +20,7 @@ from shared.events.placement import GangHeld, VolumesChosen
 from shared.framework.layout import Held
 from shared.framework.table import NodeTable
 from shared.model.columns import pack, unpack
+from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
 
 Choices = tuple[Choice, ...]
@@ -71,20 +72,19 @@ class Saved(Struct, array_like=True):
     attempt: int
     pod: int
     node: int
-    sig: int
     choices: Choices
+    spec: PodSpec | None
 
 
 def held(state: PlacementState, event: GangHeld) -> None:
     """They are held from now on, until permit says what becomes of the attempt."""
     if not event.volumes:
         return
-    ids, nodes, sigs = (unpack(one).tolist() for one in (event.ids, event.nodes, event.sigs))
-    where = dict(zip(ids, zip(nodes, sigs, strict=True), strict=True))
+    where = dict(zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True))
     members = state.member_choices[event.gang, event.attempt] = {}
     for one in event.volumes:
-        node, sig = where[one.pod]
-        members[one.pod] = MemberChoice(node, sig, one.choices)
+        node = where[one.pod]
+        members[one.pod] = MemberChoice(node, one.choices, one.spec)
         name = state.nodes[node].name
         volumes.hold(state, one.pod, VolumeWait(node, name, one.choices, None))
 
@@ -109,18 +109,17 @@ def released(state: PlacementState, key: tuple[int, int]) -> None:
 def news(state: PlacementState) -> Iterator[Event]:
     """What was chosen for members that are committed."""
     for pod, one in sorted(state.choices_to_tell.items()):
-        spec = acting.shown(state, one.sig) if one.sig in state.specs else None
-        ids, nodes = pack([pod]), pack([one.node])
-        yield VolumesChosen(state.shard, ids, nodes, one.choices, spec)
+        yield VolumesChosen(state.shard, pack([pod]), pack([one.node]), one.choices, one.spec)
 
 
 def told(state: PlacementState, event: VolumesChosen) -> None:
     """The time for the claims begins; whoever holds nothing any more is binding's to give up."""
     pod = int.from_bytes(event.ids, "little")
-    one = state.choices_to_tell.pop(pod)
+    del state.choices_to_tell[pod]
     wait = state.volume_waits.get(pod)
     if wait is not None and wait.until_ms is None:
-        wait.until_ms = state.now_ms + volumes.bind_timeout_ms(state, one.sig)
+        sig = int(state.ledger.sig[state.ledger.row(pod)])
+        wait.until_ms = state.now_ms + volumes.bind_timeout_ms(state, sig)
         volumes.look(state, [pod])
 
 
@@ -129,7 +128,7 @@ def dump(state: PlacementState) -> list[Saved]:
     kept = sorted((*key, members) for key, members in state.member_choices.items())
     kept.append((0, 0, state.choices_to_tell))
     return [
-        Saved(gang, attempt, pod, one.node, one.sig, one.choices)
+        Saved(gang, attempt, pod, one.node, one.choices, one.spec)
         for gang, attempt, members in kept
         for pod, one in sorted(members.items())
     ]
@@ -138,7 +137,7 @@ def dump(state: PlacementState) -> list[Saved]:
 def load(state: PlacementState, saved: Iterable[Saved]) -> None:
     """Inverse of `dump`; what they hold is among those who wait for volumes."""
     for one in saved:
-        choice = MemberChoice(one.node, one.sig, one.choices)
+        choice = MemberChoice(one.node, one.choices, one.spec)
         if one.attempt:
             members = state.member_choices.setdefault((one.gang, one.attempt), {})
             members[one.pod] = choice

@@ -91,11 +91,11 @@ class VolumeWait(Struct):
 
 
 class MemberChoice(Struct, frozen=True):
-    """What a member of a gang gets with its node, under the signature that it was held with."""
+    """What a member of a gang gets with its node; `spec`, where somebody acts when it is bound."""
 
     node: int
-    sig: int
     choices: tuple[Choice, ...]
+    spec: PodSpec | None
 
 
 class Elsewhere(Struct):
