@@ -113,8 +113,11 @@ def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict
         "backoff_initial_ms": config.backoff_initial_ms,
         "backoff_max_ms": config.backoff_max_ms,
     }
-    if not any(profile.makes_room for profile in profiles):
+    calm = tuple(profile.name for profile in profiles if not profile.makes_room)
+    if len(calm) == len(profiles):
         queueing["preemption"] = False
+    elif calm:
+        queueing["preemption_except"] = calm
     more = {
         "ingest": {
             "schedulers": scheduler_names(config, ()),

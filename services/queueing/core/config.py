@@ -32,7 +32,8 @@ UNITS_DISPATCH_MIN = 30
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`max_batch` 0 = unlimited, 1 = one pod per dispatch; `unbound_max` is the least number of
     reserved pods without a bind that stops dispatching (one second of the bind rate if higher).
-    So long after a message was made or confirmed, shards look again (`confirm_ms`; 0 = never).
+    So long after a message was made or confirmed, shards look again (`confirm_ms`; 0 = never). For
+    pods with these schedulerNames nobody is ever ended: `preemption_except`.
     """
 
     max_batch: int = 0
@@ -44,6 +45,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     unschedulable_max_ms: int = 300_000
     unbound_max: int = 32_768
     preemption: bool = True
+    preemption_except: tuple[str, ...] = ()
     confirm_ms: int = 0
 
 
@@ -58,7 +60,8 @@ def parse_config(options: dict[str, Any]) -> Config:
     config = read_options("queueing", options, Config)
     for name in Config.__struct_fields__:
         least = LEAST.get(name, 0)
-        if getattr(config, name) < least:
+        value = getattr(config, name)
+        if isinstance(value, int) and value < least:
             raise ValueError(f"queueing.{name}: must be at least {least}")
     return config
 

@@ -32,6 +32,7 @@ from services.queueing.transitions import Pod
 SIG_FIELDS = (
     *("sig", "priority", "never_preempts", "cpu_milli", "memory_bytes", "gpu_milli"),
     *("mask", "sent", "note", "flush_ms", "ask_ms", "look_ms", "looking", "looked"),
+    "scheduler",
 )
 SHARD_FIELDS = ("nodes", "free_cpu_milli", "free_memory_bytes", "free_gpu_milli")
 ATTEMPT_FIELDS = ("attempt", "shard", "sig", "fixed", "tried", "rounds")

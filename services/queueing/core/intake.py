@@ -26,7 +26,7 @@ def defined(state: QueueingState, event: SignatureDefined) -> None:
     if event.sig in state.sigs:
         return
     spec = event.spec
-    sig = Sig(event.sig, spec.priority, spec.never_preempts)
+    sig = Sig(event.sig, spec.priority, spec.never_preempts, spec.scheduler)
     sig.cpu_milli, sig.memory_bytes = spec.request(CPU), spec.request(MEMORY)
     if spec.gpu is not None:
         sig.gpu_milli = spec.gpu.milli * spec.gpu.count

@@ -53,7 +53,7 @@ def parked_message(sig: Sig, config: Config) -> str:
 
 def _post_filter(sig: Sig, config: Config, nodes: int) -> str:
     """What kube-scheduler's PostFilter adds; nothing while preemption is still to be asked."""
-    if not config.preemption or nodes == 0:
+    if not _preempts(sig, config) or nodes == 0:
         return ""
     if sig.never_preempts:
         return NEVER
@@ -66,9 +66,14 @@ def _post_filter(sig: Sig, config: Config, nodes: int) -> str:
     return "preemption: " + fit_error([pair for pair in counts if pair[1] > 0], nodes)
 
 
+def _preempts(sig: Sig, config: Config) -> bool:
+    """Whether anything is asked at postFilter for these pods."""
+    return config.preemption and sig.scheduler not in config.preemption_except
+
+
 def may_preempt(sig: Sig, config: Config) -> bool:
     """Whether removing pods of lower priority could make room for this signature."""
-    if not config.preemption or sig.never_preempts:
+    if not _preempts(sig, config) or sig.never_preempts:
         return False
     return any(refusal.preemptible for refusal in sig.refusals.values())
 

@@ -98,12 +98,13 @@ class Sig:
             "parked_live",
             "priority",
         ),
-        *("refusals", "sent", "sig"),
+        *("refusals", "scheduler", "sent", "sig"),
     )
 
-    def __init__(self, sig: int, priority: int, never_preempts: bool) -> None:
-        """Nothing queued, nothing refused."""
+    def __init__(self, sig: int, priority: int, never_preempts: bool, scheduler: str = "") -> None:
+        """Nothing queued, nothing refused. Old snapshots do not tell the scheduler's name."""
         self.sig, self.priority, self.never_preempts = sig, priority, never_preempts
+        self.scheduler = scheduler
         self.cpu_milli = self.memory_bytes = self.gpu_milli = 0
         self.fifo = Fifo()
         self.mask = self.sent = 0

@@ -32,7 +32,11 @@ def test_the_example_becomes_options_of_three_services():
     config = read_profiles(EXAMPLE)
     found = with_profiles({"placement": {"batch": False}}, config)
     assert found["ingest"] == {"schedulers": NAMES, "default_spread": True, "volumes": True}
-    assert found["queueing"] == {"backoff_initial_ms": 1_000, "backoff_max_ms": 10_000}
+    assert found["queueing"] == {
+        "backoff_initial_ms": 1_000,
+        "backoff_max_ms": 10_000,
+        "preemption_except": ("batch-scheduler",),
+    }
     placement = parse_config(msgspec.json.decode(msgspec.json.encode(found["placement"])))
     assert config is not None
     assert placement.profiles == config.profiles
@@ -61,6 +65,9 @@ def test_pods_are_spread_by_default_where_some_profile_does_it(changes, spreads)
 def test_preemption_is_off_where_no_profile_has_it():
     off = Configuration(profiles=(Profile(preempts=False),))
     assert with_profiles({}, off)["queueing"]["preemption"] is False
+    some = Configuration(profiles=(Profile(), Profile(name="calm", preempts=False)))
+    options = with_profiles({}, some)["queueing"]
+    assert (options.get("preemption"), options["preemption_except"]) == (None, ("calm",))
 
 
 def test_scheduler_names_choose_among_the_profiles():

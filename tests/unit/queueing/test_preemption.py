@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from services.queueing.transitions import Pod
-from shared.events.ingest import GangSet
+from shared.events.ingest import GangSet, SignatureDefined
 from shared.events.permit import GangCommitted
 from shared.events.placement import NominationLost, NominationReady
 from shared.events.preemption import PreemptionClosed, PreemptionOpened
 from shared.events.queueing import Dispatched, GangDispatched, Parked, PreemptAsked
 from shared.model.columns import pack, unpack
+from shared.model.objects import PodSpec
 from tests.unit.queueing.build import (
     bound,
     ids,
@@ -80,6 +81,18 @@ def test_asks_are_bounded():
 @pytest.mark.parametrize("options", [{"preemption": False}])
 def test_nobody_asks_when_preemption_is_off(options):
     assert asking(queue(**options), 1) == []
+
+
+def test_pods_of_a_profile_without_preemption_do_not_ask_and_say_nothing_of_it():
+    steps = queue(preemption_except=("calm",))
+    calm = PodSpec(requests=(("cpu", 1),), scheduler="calm")
+    (first,) = tried(steps.given(SignatureDefined(2, calm)).when(pending(2, 9)))
+    steps.reload()
+    events = steps.when(refused(first, preemptible=True))
+    assert of_type(events, PreemptAsked) == []
+    says = [event.message for event in of_type(events, Parked)]
+    assert says == ["0/3 nodes are available: 3 Insufficient cpu."]
+    assert len(asking(steps, 1)) == 1, "others ask"
 
 
 def test_gang_members_do_not_ask():
