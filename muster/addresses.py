@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from muster.faults import UsageFault
-from muster.rhythm import KAFKA_GATHER_MS, KAFKA_PACE_MS, KAFKA_REST_MS
+from muster.rhythm import KAFKA_GATHER_MS, KAFKA_PACE_MS, KAFKA_REST_MS, PACE_MS
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.model.ids import service_of
 from shared.ports.bus import Bus
@@ -51,7 +51,7 @@ class BusAddress:
     @property
     def pace_ms(self) -> int:
         """How far apart ingest's turns should begin."""
-        return KAFKA_PACE_MS if self.kafka is not None else 0
+        return KAFKA_PACE_MS if self.kafka is not None else PACE_MS
 
     def clients(self, partitions: Mapping[str, int]) -> Clients:
         """How to open clients; `partitions` are the topics that Kafka has to have."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from muster.rhythm import GC_THRESHOLDS, rhythm
+from muster.rhythm import GC_THRESHOLDS, PACE_MS, rhythm
 from services.binding.core import BindingCore
 from services.binding.service import BindingShell
 from services.ingest.core import IngestCore
@@ -98,7 +98,7 @@ class Mesh:
     policy: SnapshotPolicy = field(default_factory=SnapshotPolicy)
     owner: str = "muster"
     epoch: int = 1
-    pace_ms: int = 0
+    pace_ms: int = PACE_MS
     is_alone: bool = False
     host: Host | None = None
     judges: Judges | None = None
