@@ -31,8 +31,8 @@ nothing up at every hop. Who comes after a rest waits for nobody.
 """
 
 PACE_MS = 2
-"""In one process, where a round of turns takes some 1.2 ms: begun back to back, rounds of two or three
-pods keep the processor busy, and whatever holds the loop up leaves a queue behind it.
+"""In one process, where a round of turns takes some 1.2 ms: begun back to back, rounds of two or
+three pods keep the processor busy, and whatever holds the loop up leaves a queue behind it.
 """
 
 KAFKA_PACE_MS = 20
