@@ -6,7 +6,7 @@ import pytest
 
 from muster.addresses import parse_bus
 from muster.mesh import all_journals, make_core
-from muster.rhythm import KAFKA_REST_MS, LINGER_MS
+from muster.rhythm import KAFKA_PACE_MS, KAFKA_REST_MS, LINGER_MS, PACE_MS, rhythm
 from shared.adapters import kafka_bus
 from shared.model.ids import service_of
 
@@ -34,3 +34,12 @@ async def test_a_kafka_client_lets_the_journals_of_its_service_rest(monkeypatch)
     clients = parse_bus("kafka://nowhere:1").clients({})
     await clients.open(["placement/2", "ingest/0"])
     assert made == {"muster-placement-2": {"binding": 40}, "muster-ingest-0": {}}
+
+
+def test_only_ingest_keeps_a_pace_and_a_longer_one_over_kafka():
+    addresses = ("sqlite:journals.db", PACE_MS), ("kafka://nowhere:1", KAFKA_PACE_MS)
+    for address, pace_ms in addresses:
+        told_ms = parse_bus(address).pace_ms
+        paces_ms = {name: rhythm(make_core(name, 1), told_ms).pace_ms for name in all_journals(1)}
+        assert paces_ms.pop("ingest/0") == pace_ms
+        assert set(paces_ms.values()) == {0}
