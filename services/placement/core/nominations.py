@@ -80,11 +80,31 @@ def room_for(
     ok = static_of(state.table, wanted.spec, wanted.plugins).ok
     if ok is not None and not ok[row]:
         return False, 0
-    scratch = without(state, node, victims | leaving_on(state, node))
+    scratch = _held_on(state, pod, sig, node, victims | leaving_on(state, node))
+    return fits(state.table, wanted, scratch), scratch.pick_devices(wanted)
+
+
+def _held_on(state: PlacementState, pod: int, sig: int, node: int, gone: set[int]) -> OneNode:
+    """The node as such a pod sees it, with the nominations there, after these pods left."""
+    scratch = without(state, node, gone)
     held = held_by(on(state, node), state, state.specs[sig].priority, pod)
     for other, mask in held.get(node, ()):
         scratch.hold(other, mask)
-    return fits(state.table, wanted, scratch), scratch.pick_devices(wanted)
+    return scratch
+
+
+def is_in_the_way(state: PlacementState, sig: int, node: int, mask: int) -> bool:
+    """Whether somebody is being tried here now who would have to wait for the victims of such a
+    nomination first.
+    """
+    priority = state.specs[sig].priority
+    for one in on(state, node):
+        if one.announced and not one.lost and state.specs[one.sig].priority <= priority:
+            scratch = _held_on(state, one.pod, one.sig, node, set())
+            scratch.hold(compiled(state, sig), mask)
+            if not fits(state.table, compiled(state, one.sig), scratch):
+                return True
+    return False
 
 
 def nominate(state: PlacementState, ask: int, pod: int, sig: int, node: int, packed: bytes) -> None:
@@ -180,6 +200,16 @@ def still_fits(state: PlacementState, one: Nomination) -> bool:
     return room_for(state, one.pod, one.sig, one.node, set(one.victims))[0]
 
 
+def _fits_now(state: PlacementState, one: Nomination) -> bool:
+    """Whether it need not wait for the victims of others there: tried too early it would be
+    refused, and have others go in vain (kube-scheduler's PodEligibleToPreemptOthers sees to it).
+    """
+    if not leaving_on(state, one.node):
+        return True
+    scratch = _held_on(state, one.pod, one.sig, one.node, set())
+    return fits(state.table, compiled(state, one.sig), scratch)
+
+
 def _to_look_at(state: PlacementState) -> list[int]:
     """Asks for which something may have changed since this was called last, ascending: on their
     node, or (rules between pods) anywhere. For the others there is nothing to say.
@@ -212,7 +242,7 @@ def news(state: PlacementState) -> Iterator[NominationReady | NominationLost]:
             reason = SPACE_LOST
         if reason:
             yield NominationLost(state.shard, ask, one.pod, reason)
-        elif not one.victims and not one.announced:
+        elif not one.victims and not one.announced and _fits_now(state, one):
             yield NominationReady(state.shard, ask, one.pod, one.node)
 
 
