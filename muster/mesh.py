@@ -132,7 +132,7 @@ class Mesh:
         if journal.startswith("ingest/"):
             return IngestShell(self.cluster)
         if journal.startswith("binding/"):
-            return BindingShell(self.cluster, self.binders)
+            return BindingShell(self.cluster, self.binders, self.judges)
         if journal.startswith("placement/") and self.judges is not None:
             return PlacementShell(self.judges)
         return QuietShell()

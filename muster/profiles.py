@@ -45,11 +45,6 @@ def read_profiles(
             f"--config {path}: extenders that filter or score need one placement partition: no "
             "shard of several knows all nodes"
         )
-    if any(one.preempt_verb for one in found.extenders):
-        raise UsageFault(
-            f"--config {path}: extenders with a preemptVerb are asked by muster score alone, not "
-            "by a running mesh"
-        )
     CALLED[:] = found.extenders
     enabled = {one.name for profile in found.profiles for one in _plugins_of(profile)}
     for name in custom.PLUGINS:
@@ -132,6 +127,9 @@ def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict
     binder = _binder(config)
     if binder is not None:
         at_bind["binder"] = msgspec.to_builtins(binder)
+    preempters = [one for one in config.extenders if one.preempt_verb]
+    if preempters:
+        at_bind["preempters"] = msgspec.to_builtins(preempters)
     if at_bind:
         more["binding"] = at_bind
     if config.extenders:

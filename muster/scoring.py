@@ -18,6 +18,7 @@ from services.placement.core.nominations import held_against, nominate
 from services.placement.core.post_filter import all_found, is_own
 from services.placement.core.preempt import Victim, candidate_of
 from services.preemption.core.choice import Choice, message, order
+from services.preemption.core.judging import NOBODY_LEFT
 from services.queueing.core.messages import NEVER, STILL_LEAVING, fit_error
 from shared.adapters.extenders import filter_nodes, judge_victims, score_nodes
 from shared.adapters.worlds.affinity import selects
@@ -42,7 +43,6 @@ from shared.model.profile import V1_35, Configuration
 
 SUCCESS, UNSCHEDULABLE = "Success", "Unschedulable"
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
-NOBODY_LEFT = "no candidate node for preemption"
 
 
 def score_case(

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from muster.checker.facts import Facts
 from muster.checker.journals import Journal, Problem, Step
 from shared.events.base import Event
-from shared.events.binding import Evicted, EvictionFailed, EvictionsAsked
+from shared.events.binding import Evicted, EvictionFailed, EvictionsAsked, VictimsJudged
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsGone
 from shared.events.placement import (
     Candidate,
@@ -34,6 +36,8 @@ class Ask:
     sig: int
     shards: int = 0
     candidates: list[tuple[int, Candidate]] = field(default_factory=list)
+    # By node whom extenders may name, who are still to be asked.
+    lower: dict[int, frozenset[int]] = field(default_factory=dict)
     nominated: frozenset[int] | None = None
     closed: bool = False
 
@@ -97,6 +101,10 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
                 if ask is not None and not ask.closed:
                     found = (*event.candidates, *event.series)
                     ask.candidates += [(event.shard, candidate) for candidate in found]
+                    for candidate, lower in zip(event.candidates, event.lower, strict=False):
+                        ask.lower[candidate.node] = frozenset(unpack(lower.ids).tolist())
+        case VictimsJudged():
+            _judged(books, event, step)
         case Nominated():
             ask = books.asks.get(event.ask)
             if ask is not None:
@@ -106,6 +114,21 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
             _free(books, event.ask)
         case _:
             pass
+
+
+def _judged(books: Preemptions, event: VictimsJudged, step: Step) -> None:
+    """Nobody else may be nominated from here on than what extenders left."""
+    ask = books.asks.get(event.ask)
+    if ask is None or ask.closed:
+        return
+    shards = {candidate.node: (shard, candidate) for shard, candidate in ask.candidates}
+    ask.candidates = [one for one in ask.candidates if one[1].node not in ask.lower]
+    for said in event.candidates:
+        shard, candidate = shards[said.node]
+        if not set(unpack(said.victims).tolist()) <= ask.lower.get(said.node, frozenset()):
+            books.blame("victims", step.position, f"ask {event.ask}: extenders name others")
+        ask.candidates.append((shard, structs.replace(candidate, victims=said.victims)))
+    ask.lower = {}
 
 
 def _decide(books: Preemptions, event: Event, step: Step) -> None:
@@ -160,6 +183,8 @@ def _pick(books: Preemptions, event: NominateAsked, step: Step) -> None:
         return
     chosen = [c for shard, c in ask.candidates if shard == event.shard and c.node == event.node]
     chosen = [c for c in chosen if c.victims == event.victims]
+    if event.node in ask.lower:
+        books.blame("judged", step.position, f"ask {event.ask}: extenders were not asked")
     if not chosen:
         books.blame("candidates", step.position, f"ask {event.ask}: node {event.node} not offered")
         return

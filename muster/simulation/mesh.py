@@ -90,7 +90,9 @@ class SimMesh:
             return QuietShell()
         network = SimNetwork(self.wire, process.name, process.epoch)
         process.networks.append(network)
-        return IngestShell(network) if service == "ingest" else BindingShell(network)
+        if service == "ingest":
+            return IngestShell(network)
+        return BindingShell(network, judges=self.scenario.judges)
 
     def owner_of(self, journal: str) -> Process | None:
         """The process that owns a journal now, ghosts apart."""

@@ -15,6 +15,7 @@ from shared.machine.crash import CrashPoint
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import placement
 from shared.model.world import World
+from shared.ports.extenders import Judges
 
 PLACEMENTS = 3
 HEAL_S = 22.0
@@ -142,6 +143,7 @@ class Scenario:
     heal_s: float = HEAL_S
     deadline_s: float = DEADLINE_S
     speed: float = 1.0
+    judges: Judges | None = None  # who stands for extenders that say who goes
 
 
 CONFIG: dict[str, Any] = {

@@ -11,18 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from services.binding import telling
-from services.binding.acting import Acting
+from services.binding import judging, telling
+from services.binding.acting import TEXT_MAX, Acting
 from services.binding.core import BindingCore
 from services.binding.core.binds import OTHER, UNASSIGNED
 from services.binding.core.patches import may_write
 from services.binding.core.state import BindingState
 from services.binding.core.table import NAMED
+from services.binding.judging import ref_at
 from services.binding.transitions import Phase
 from shared.events.base import Event
 from shared.events.binding import (
     BindsAsked,
     EvictionsAsked,
+    ExtendersPreemptAsked,
     FencesAsked,
     PermitsAsked,
     PostBindsAsked,
@@ -33,6 +35,7 @@ from shared.events.binding import (
 from shared.events.observed import (
     BindAnswers,
     EvictAnswers,
+    ExtendersPreempted,
     PostBindAnswers,
     PreBindAnswers,
     VolumeAnswers,
@@ -41,7 +44,7 @@ from shared.machine.runtime import Offers
 from shared.model.answers import Answer
 from shared.model.columns import I64, pack, unpack
 from shared.ports.cluster import BindRequest, Cluster, PodRead, PodRef, VolumeRequest
-from shared.ports.extenders import Binders
+from shared.ports.extenders import Binders, Judges, Verdict
 
 CHUNK_PODS = 1_024
 CHUNKS_IN_FLIGHT = 16
@@ -61,13 +64,18 @@ def make_core(placements: int) -> BindingCore:
 class BindingShell:
     """One ownership's sender."""
 
-    def __init__(self, cluster: Cluster, binders: Binders | None = None) -> None:
-        """Nothing happens before `start`. `binders` ask the extender that binds, if any does."""
+    def __init__(
+        self, cluster: Cluster, binders: Binders | None = None, judges: Judges | None = None
+    ) -> None:
+        """Nothing happens before `start`. `binders` ask the extender that binds, `judges` those
+        that say who goes, if any does.
+        """
         self._cluster = cluster
         self._owner: Offers | None = None
         self._tasks: dict[asyncio.Task[None], bool] = {}
         self._room = asyncio.Semaphore(CHUNKS_IN_FLIGHT)
         self._acting = Acting(binders)
+        self._judges = judges
         # Pods that extenders or plugins say they have bound, with their nodes.
         self._by_others: dict[int, int] = {}
 
@@ -108,6 +116,8 @@ class BindingShell:
             case PostBindsAsked():
                 for pod in unpack(effect.ids).tolist():
                     self._keep(self._post_bind(effect_id, pod))
+            case ExtendersPreemptAsked():
+                self._keep(self._judge(effect_id, effect))
             case EvictionsAsked():
                 self._start_chunks(effect_id, effect, self._evict)
             case _:
@@ -190,7 +200,7 @@ class BindingShell:
             return  # the pod is gone, or its bind is over
         node = state.node_names.get(state.table.nodes.item(row), "")
         spec = state.hooked[pod]
-        outcome = await self._acting.bind(state.config, spec, _ref(state, row), node)
+        outcome = await self._acting.bind(state.config, spec, ref_at(state, row), node)
         column = np.array([pod], np.int64)
         if outcome.answer in (Answer.DONE, Answer.ASSIGNED):
             self._tell_later(pod, state.table.nodes.item(row))
@@ -222,7 +232,7 @@ class BindingShell:
         state = self._state()
         row = state.table.find(pod)
         node = state.node_names.get(state.table.nodes.item(row), "")
-        asking = self._acting.permit(state.config, state.hooked[pod], _ref(state, row), node)
+        asking = self._acting.permit(state.config, state.hooked[pod], ref_at(state, row), node)
         task = asyncio.ensure_future(asking)
         try:
             # Nobody tells when the pod has gone: its plugins would wait for it in vain.
@@ -240,7 +250,7 @@ class BindingShell:
         row = state.table.find(pod)
         node = state.node_names.get(state.table.nodes.item(row), "")
         spec = state.hooked[pod]
-        text = await self._acting.pre_bind(state.config, spec, _ref(state, row), node)
+        text = await self._acting.pre_bind(state.config, spec, ref_at(state, row), node)
         self._offer(PreBindAnswers(effect_id, pack([pod]), (text,)))
 
     async def _post_bind(self, effect_id: int, pod: int) -> None:
@@ -248,7 +258,7 @@ class BindingShell:
         row, found = state.table.find(pod), state.post_binds.get(pod)
         if row >= 0 and found is not None and found.effect == effect_id:
             node = state.node_names.get(found.node, "")
-            await self._acting.post_bind(state.config, found.spec, _ref(state, row), node)
+            await self._acting.post_bind(state.config, found.spec, ref_at(state, row), node)
         self._offer(PostBindAnswers(effect_id, pack([pod])))
 
     async def _read(self, effect_id: int, _effect: ReadsAsked, pods: I64) -> None:
@@ -305,6 +315,18 @@ class BindingShell:
             return Answer.UNKNOWN
         return next((one for one in answers if one is not Answer.DONE), Answer.DONE)
 
+    async def _judge(self, effect_id: int, effect: ExtendersPreemptAsked) -> None:
+        state = self._state()
+        extenders = state.config.preempters
+        assert self._judges is not None, f"nobody asks extender {extenders[0].url}"
+        told = judging.named(state, effect)
+        verdict = Verdict()
+        if told.pod is not None:
+            verdict = await self._judges.judge_victims(extenders, told.pod, told.nodes)
+        found = judging.numbered(state, effect, told, verdict)
+        error = verdict.error[:TEXT_MAX]
+        self._offer(ExtendersPreempted(effect_id, effect.ask, effect.pod, found, error))
+
     async def _evict(self, effect_id: int, effect: EvictionsAsked, pods: I64) -> None:
         state = self._state()
         eviction = state.evictions.get(effect.ask)
@@ -316,7 +338,7 @@ class BindingShell:
         found = [(pod, row) for pod in open_ if (row := state.table.find(pod)) >= 0]
         if not found:
             return
-        refs = [_ref(state, row) for _pod, row in found]
+        refs = [ref_at(state, row) for _pod, row in found]
         try:
             answers = await self._cluster.evict(refs, _preemptor(state, effect))
         except Exception as error:
@@ -390,18 +412,7 @@ def _requests(state: BindingState, rows: I64) -> list[BindRequest]:
 
 
 def _refs(state: BindingState, rows: I64) -> list[PodRef]:
-    return [_ref(state, row) for row in rows.tolist()]
-
-
-def _ref(state: BindingState, row: int) -> PodRef:
-    table = state.table
-    chunk, place = table.names[table.chunks.item(row)], table.places.item(row)
-    return PodRef(
-        chunk.uid_list()[place],
-        chunk.namespace,
-        chunk.name_list()[place],
-        table.revisions.item(row),
-    )
+    return [ref_at(state, row) for row in rows.tolist()]
 
 
 def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:
@@ -410,7 +421,7 @@ def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:
     row = state.table.find(eviction.pod) if eviction is not None and eviction.pod else -1
     if row < 0 or not state.table.flags.item(row) & NAMED:
         return None
-    return _ref(state, row)
+    return ref_at(state, row)
 
 
 def node_shown(state: BindingState, pod: int, name: str, target: int) -> int:

@@ -19,9 +19,10 @@ class Phase(IntEnum):
     WAITING = 6  # all answered: victims are leaving
     READY = 7  # the last victim left: the preemptor is tried there
     CLOSED = 8
+    JUDGING = 9  # extenders say which candidates are left
 
 
-SEARCHING = (Phase.NEW, Phase.DRY_RUN, Phase.ANSWERED)
+SEARCHING = (Phase.NEW, Phase.DRY_RUN, Phase.ANSWERED, Phase.JUDGING)
 LEAVING = (Phase.NOMINATED, Phase.EVICTING, Phase.WAITING)
 
 TRANSITIONS: dict[tuple[Phase, str], Phase] = {
@@ -30,6 +31,8 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     (Phase.DRY_RUN, "all_candidates_found"): Phase.ANSWERED,
     (Phase.DRY_RUN, "put_off"): Phase.NEW,
     (Phase.ANSWERED, "dry_run_asked"): Phase.DRY_RUN,
+    (Phase.ANSWERED, "victims_asked"): Phase.JUDGING,
+    (Phase.JUDGING, "victims_judged"): Phase.ANSWERED,
     (Phase.ANSWERED, "nominate_asked"): Phase.NOMINATING,
     (Phase.NOMINATING, "nomination_stale"): Phase.NEW,
     (Phase.NOMINATING, "nominated"): Phase.NOMINATED,

@@ -2,11 +2,14 @@
 calls them.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from shared.adapters.extender_client import call
+from shared.adapters.together import together
 from shared.model.extenders import (
     Extender,
     ExtenderError,
@@ -18,9 +21,10 @@ from shared.model.extenders import (
     victims_asked,
 )
 from shared.ports.cluster import PodRef
-from shared.ports.extenders import Judgement
+from shared.ports.extenders import Going, Judgement, Verdict
 
 Objects = Mapping[str, Any]
+READS_AT_ONCE = 16
 SCORE_MAX = 1 << 60  # of all extenders together: a sum with it fits 64 bits
 
 
@@ -138,6 +142,46 @@ class HttpExtenders:
         except (ExtenderError, LookupError, OSError) as error:
             return Judgement(error=str(error) or repr(error))
         return _judgement(left, scored, asked)
+
+    async def judge_victims(
+        self, extenders: Sequence[Extender], pod: PodRef, nodes: Mapping[str, Going]
+    ) -> Verdict:
+        """Victims are read as they are now, for extenders that do not know the nodes."""
+        found = {node: _victims(nodes[node]) for node in sorted(nodes)}
+        there = {node: [*found[node].uids, *_uids(nodes[node].others)] for node in found}
+        victims = {one.uid: one for going in nodes.values() for one in going.victims}
+        objects: dict[str, Objects] = {}
+        try:
+            preemptor = await self._source.pod_object(pod.namespace, pod.name)
+            if not all(one.knows_nodes for one in extenders):
+                objects = await self._read(list(victims.values()))
+            left = await judge_victims(extenders, preemptor, found, objects, there)
+        except (ExtenderError, LookupError, OSError) as error:
+            return Verdict(error=str(error) or repr(error))
+        return Verdict(left)
+
+    async def _read(self, pods: Sequence[PodRef]) -> dict[str, Objects]:
+        """By uid; of those that have gone the name alone. Raises ConnectionError, TimeoutError."""
+        room = asyncio.Semaphore(READS_AT_ONCE)
+
+        async def read(one: PodRef) -> Objects:
+            with suppress(LookupError):
+                async with room:
+                    found = await self._source.pod_object(one.namespace, one.name)
+                if found["metadata"]["uid"] == one.uid:
+                    return found
+            return {"metadata": {"namespace": one.namespace, "name": one.name, "uid": one.uid}}
+
+        found = await together(*map(read, pods))
+        return {one.uid: told for one, told in zip(pods, found, strict=True)}
+
+
+def _victims(going: Going) -> Victims:
+    return Victims(_uids(going.victims), going.violations)
+
+
+def _uids(pods: Sequence[PodRef]) -> tuple[str, ...]:
+    return tuple(one.uid for one in pods)
 
 
 def _judgement(left: Left, scored: dict[str, dict[str, int]], asked: Objects) -> Judgement:

@@ -1,6 +1,7 @@
 """Events of binding's journal: requests to the API and what definitely came of them."""
 
 from shared.events.base import Event
+from shared.model.victims import NodeVictims
 from shared.model.volumes import Choice
 
 
@@ -112,6 +113,27 @@ class EvictionsAsked(Event, frozen=True, gc=False):
     ids: bytes
 
 
+class ExtendersPreemptAsked(Event, frozen=True, gc=False):
+    """Effect `effect`: ask extenders who goes for `pod`."""
+
+    effect: int
+    ask: int
+    pod: int
+    candidates: tuple[NodeVictims, ...]
+
+
+class VictimsJudged(Event, frozen=True, gc=False):
+    """What extenders left of the candidates of an ask, and made of them; `error` as they failed."""
+
+    ask: int
+    pod: int
+    candidates: tuple[NodeVictims, ...] = ()
+    error: str = ""
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption",)
+
+
 class Bound(Event, frozen=True, gc=False):
     """Definitely on the node we chose, or on one that was made again under its name: a bind names
     its node by name, so only the fact tells which.
@@ -179,6 +201,8 @@ BindingEvent = (
     | PreBindFailed
     | PostBindsAsked
     | EvictionsAsked
+    | ExtendersPreemptAsked
+    | VictimsJudged
     | Bound
     | BindFailed
     | Evicted

@@ -54,6 +54,11 @@ class View:
         return self.subject is not None and self.subject.kind == kind and number in self.subject.ids
 
 
+def _candidates(event: Any) -> str:
+    count = len(event.candidates)
+    return f"{count} candidate{'' if count == 1 else 's'}"
+
+
 def reasons(pairs: tuple[tuple[str, int], ...]) -> str:
     """Counted reasons in kube-scheduler's way."""
     return ", ".join(sorted(f"{count} {reason}" for reason, count in pairs)) or "no reason given"
@@ -220,6 +225,10 @@ WORLD: dict[type[Event], Line] = {
         else "API: answers for volumes"
     ),
     observed.EvictAnswers: lambda e, v: f"API: {_eviction(e, v)}",
+    observed.ExtendersPreempted: lambda e, v: (
+        f"extenders leave {_candidates(e)} to {v.names.pod(e.pod)}"
+        f"{f': {e.error}' if e.error else ''}"
+    ),
     observed.ExtendersAnswered: lambda e, v: (
         f"extenders leave {_nodes(e, v)} to {v.names.pod(e.pod)}"
         f"{': ' + (e.error or reasons(e.failed)) if e.error or e.failed else ''} (ask {e.ask})"
@@ -331,6 +340,9 @@ GANGS: dict[type[Event], Line] = {
 
 PREEMPTIONS: dict[type[Event], Line] = {
     preemption.DryRunAsked: lambda e, v: f"who could go for {_askers(e, v)}? (ask {e.ask})",
+    preemption.VictimsAsked: lambda e, v: (
+        f"extenders are to say who goes for {v.names.pod(e.pod)}, of {_candidates(e)} (ask {e.ask})"
+    ),
     preemption.NominateAsked: lambda e, v: (
         f"{v.names.node(e.node)} chosen for {v.names.pod(e.pod)}, victims {_victims(e, v)}"
     ),
@@ -369,6 +381,13 @@ BINDS: dict[type[Event], Line] = {
     ),
     binding.PermitsAsked: lambda e, v: (
         f"ask permit plugins about {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+    ),
+    binding.ExtendersPreemptAsked: lambda e, v: (
+        f"extenders asked who goes for {v.names.pod(e.pod)}, of {_candidates(e)}"
+    ),
+    binding.VictimsJudged: lambda e, v: (
+        f"extenders leave {_candidates(e)} to {v.names.pod(e.pod)} (ask {e.ask})"
+        f"{f': {e.error}' if e.error else ''}"
     ),
     binding.PreBindsAsked: lambda e, v: (
         f"run preBind plugins for {v.pods(column_of(e, 'ids'))} (effect {e.effect})"

@@ -7,6 +7,7 @@ Columns run over pods in parallel (`uids`, `names`, ... joined; `revisions` pack
 from shared.events.base import Configured, Event
 from shared.model.cluster_objects import ClusterObject
 from shared.model.objects import Budget, Gang, Node, PodSpec
+from shared.model.victims import NodeVictims
 
 
 class WorldOpened(Event, frozen=True, gc=False):
@@ -180,6 +181,18 @@ class EvictAnswers(Event, frozen=True, gc=False):
     codes: bytes
 
 
+class ExtendersPreempted(Event, frozen=True, gc=False):
+    """What extenders left of the candidates of one effect, and made of them; `error`: one of them
+    failed that may not be ignored.
+    """
+
+    effect: int
+    ask: int
+    pod: int
+    candidates: tuple[NodeVictims, ...] = ()
+    error: str = ""
+
+
 class ExtendersAnswered(Event, frozen=True, gc=False):
     """What all extenders left of the nodes of one ask, with what they add to totals (int64,
     parallel to `nodes`, empty = nothing). `failed` are (message, nodes) of the others, sorted;
@@ -220,4 +233,5 @@ Observation = (
     | PostBindAnswers
     | EvictAnswers
     | ExtendersAnswered
+    | ExtendersPreempted
 )

@@ -226,6 +226,16 @@ class Candidate(Struct, frozen=True, gc=False, array_like=True):
     generation: int
 
 
+class LowerPods(Struct, frozen=True, gc=False, array_like=True):
+    """Pods on a candidate's node that may be evicted, its victims among them, most important first:
+    columns of ids, priorities and starts.
+    """
+
+    ids: bytes
+    priorities: bytes
+    starts_ms: bytes
+
+
 class CandidatesFound(Event, frozen=True, gc=False):
     """A shard's best candidates for one preemptor, best first; empty = preemption cannot help.
 
@@ -233,7 +243,8 @@ class CandidatesFound(Event, frozen=True, gc=False):
     would get after it, and so on. For whom it is too short preemption cannot help, or (`cut`) that
     was not tried out yet. Where a profile has plugins of users at postFilter, `rank` is the place
     there of the one that found these, and `said` what each of them said, in order, if nobody found
-    any: PREEMPTION stands for what DefaultPreemption says of `reasons`.
+    any: PREEMPTION stands for what DefaultPreemption says of `reasons`. Where extenders have a say
+    in who goes these are all candidates there are, for `pod` alone, and `lower` runs parallel.
     """
 
     shard: int
@@ -246,6 +257,7 @@ class CandidatesFound(Event, frozen=True, gc=False):
     cut: bool = False
     rank: int = 0
     said: tuple[str, ...] = ()
+    lower: tuple[LowerPods, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from shared.events.base import Event
 from shared.model.ids import placement
+from shared.model.victims import NodeVictims
 
 
 class BudgetLeft(Struct, frozen=True, gc=False, array_like=True):
@@ -35,6 +36,17 @@ class DryRunAsked(Event, frozen=True, gc=False):
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)
+
+
+class VictimsAsked(Event, frozen=True, gc=False):
+    """Extenders are to say who goes: these are the candidates that the shards found."""
+
+    ask: int
+    pod: int
+    candidates: tuple[NodeVictims, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
 
 
 class NominateAsked(Event, frozen=True, gc=False):
@@ -108,6 +120,7 @@ class PreemptionClosed(Event, frozen=True, gc=False):
 
 PreemptionEvent = (
     DryRunAsked
+    | VictimsAsked
     | NominateAsked
     | NominationCleared
     | EvictAsked

@@ -65,8 +65,12 @@ class Extender(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether it binds such pods, in place of the bind plugins."""
         return bool(self.bind_verb) and self.concerns(spec)
 
+    def names_victims(self, spec: PodSpec) -> bool:
+        """Whether it is asked who goes for such pods."""
+        return bool(self.preempt_verb) and self.concerns(spec)
+
     def preempts(self, pod: Mapping[str, Any]) -> bool:
-        """Whether it is asked who goes for such a pod."""
+        """The same of a pod that is a Kubernetes object."""
         return bool(self.preempt_verb) and self.is_interested(pod)
 
     def arguments(self, pod: Mapping[str, Any], nodes: Mapping[str, Any]) -> dict[str, Any]:

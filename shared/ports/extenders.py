@@ -1,11 +1,11 @@
 """Whoever judges the nodes of a pod, or binds it, from outside: HTTP extenders."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from shared.model.extenders import Extender
+from shared.model.extenders import Extender, Victims
 from shared.ports.cluster import PodRef
 
 
@@ -21,6 +21,23 @@ class Judgement(Struct, frozen=True):
     error: str = ""
 
 
+class Going(Struct, frozen=True):
+    """Who would have to go from a node, `violations` of them beyond their budgets, and who else
+    there could go.
+    """
+
+    victims: tuple[PodRef, ...]
+    violations: int
+    others: tuple[PodRef, ...] = ()
+
+
+class Verdict(Struct, frozen=True):
+    """By node who goes, in the order in which it was said. `error`: it came to none."""
+
+    nodes: dict[str, Victims] = {}
+    error: str = ""
+
+
 class Judges(Protocol):
     """Asks extenders. May take as long as their time limits allow; nothing is raised."""
 
@@ -28,6 +45,12 @@ class Judges(Protocol):
         self, extenders: Sequence[Extender], namespace: str, name: str, nodes: Sequence[str]
     ) -> Judgement:
         """What they say about these nodes, in their order, for a pod."""
+        ...
+
+    async def judge_victims(
+        self, extenders: Sequence[Extender], pod: PodRef, nodes: Mapping[str, Going]
+    ) -> Verdict:
+        """What they leave of the nodes on which pods would go for this one, and who goes there."""
         ...
 
 

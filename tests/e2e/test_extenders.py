@@ -13,6 +13,7 @@ from muster.scoring import score_case
 from shared.adapters.sim_cluster_history import read_history
 from tests.e2e.console import Ran, complaint, muster
 from tests.parity.extender_server import (
+    ACCUSES,
     BABBLES,
     BREAKS,
     FAILS,
@@ -24,7 +25,7 @@ from tests.parity.extender_server import (
 
 pytestmark = pytest.mark.slow
 
-NODES = [
+NODES: list[dict[str, Any]] = [
     {
         "apiVersion": "v1",
         "kind": "Node",
@@ -178,3 +179,98 @@ def test_where_a_binder_may_be_ignored_its_pods_are_bound_without_it(tmp_path, e
     ran = play(tmp_path, binder_of(extender.url, FAILS, ignorable=True), pod("p"))
     assert ran.code == 0, ran
     assert (ran.json()["bound"], len(extender.asked)) == (1, 1)
+
+
+def crowd() -> list[dict[str, Any]]:
+    """Every node is full of pods of four priorities."""
+    levels = [("high", 1_000), *((f"level-{number}", number) for number in range(4))]
+    found: list[dict[str, Any]] = [
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+        }
+        for name, value in levels
+    ]
+    for node in NODES:
+        cpus = int(node["status"]["allocatable"]["cpu"])
+        for number in range(cpus):
+            low = pod(f"{node['metadata']['name']}-{number}", node["metadata"]["name"], cpu="1")
+            low["spec"]["priorityClassName"] = f"level-{(cpus + 3 * number) % 4}"
+            found.append(low)
+    return found
+
+
+def preempter_of(url: str, salt: str, manner: str = PLAIN, **more: Any) -> dict[str, Any]:
+    config = config_of(url, manner, filterVerb="", preemptVerb="preempt", **more)
+    config["extenders"][0]["urlPrefix"] = f"{url}/{salt}-{manner}"
+    return config
+
+
+def high(name: str) -> dict[str, Any]:
+    found = pod(name)
+    found["spec"]["priorityClassName"] = "high"
+    return found
+
+
+@pytest.mark.parametrize("placements", [1, 3])
+@pytest.mark.parametrize(("salt", "knows_nodes"), [("0", True), ("1", False), ("4", True)])
+def test_who_goes_is_what_scoring_has_with_their_say_and_a_replay_asks_nobody(
+    tmp_path, extender, salt, knows_nodes, placements
+):
+    config = preempter_of(extender.url, salt, nodeCacheCapable=knows_nodes)
+    crowded = crowd()
+    case: dict[str, Any] = {"objects": [*NODES, *crowded], "pods": [high("high")], "config": config}
+    case["preempt"] = True
+    wanted = score_case(case)["pods"][0]["preemption"]
+    asked = list(extender.asked)
+    assert len(asked) == 1
+    extender.asked.clear()
+    ran = play(tmp_path, config, *crowded, high("high"), placements=placements)
+    assert ran.code == 0, ran
+    assert extender.asked == asked, "the same nodes and victims"
+    happened = read_history(tmp_path / "run" / HISTORY)
+    gone = [one.uid.replace(".", "/", 1) for one in happened if one.kind == "evict"]
+    if placements == 1:
+        assert sorted(gone) == sorted(wanted["evicted"])
+        assert ("high", wanted["best"]) in binds(tmp_path)
+    else:  # of equals the one on the first shard
+        level = {
+            f"default/{one['metadata']['name']}": one["spec"].get("priorityClassName")
+            for one in crowded
+            if one["kind"] == "Pod"
+        }
+        assert [level[name] for name in gone] == [level[name] for name in wanted["evicted"]]
+        assert "high" in dict(binds(tmp_path))
+    assert "extenders leave" in muster("story", "pod/high", tmp_path / "run").out
+    extender.asked.clear()
+    assert muster("replay", tmp_path / "run").code == 0
+    assert extender.asked == []
+
+
+@pytest.mark.parametrize(
+    ("manner", "words"),
+    [
+        (NOBODY, "preemption: no candidate node for preemption"),
+        (BREAKS, "preemption: failed preempt with extender at URL"),
+        (BABBLES, "is no JSON"),
+        (ACCUSES, "but the pod is not found on that node"),
+        (SLEEPS, "no answer in 100 ms"),
+    ],
+)
+def test_pods_for_which_they_let_nobody_go_wait_with_their_words(tmp_path, extender, manner, words):
+    limit = {"httpTimeout": "100ms"} if manner == SLEEPS else {}
+    ran = play(tmp_path, preempter_of(extender.url, "0", manner, **limit), *crowd(), high("high"))
+    assert ran.code == 0, ran
+    assert "high" not in dict(binds(tmp_path))
+    assert words in muster("story", "pod/high", tmp_path / "run").out
+    assert not [one for one in read_history(tmp_path / "run" / HISTORY) if one.kind == "evict"]
+
+
+def test_where_a_preempter_may_be_ignored_others_decide(tmp_path, extender):
+    config = preempter_of(extender.url, "0", BREAKS, ignorable=True)
+    ran = play(tmp_path, config, *crowd(), high("high"))
+    assert ran.code == 0, ran
+    assert "high" in dict(binds(tmp_path))
+    assert len(extender.asked) == 1

@@ -1,5 +1,5 @@
 """HTTP extenders of a run on a real API server: one gets the cluster's own objects, and pods go
-only where it lets them; one binds, by a request of its own to the API server.
+only where it lets them; one binds, by a request of its own to the API server; one says who goes.
 """
 
 import json
@@ -23,6 +23,7 @@ from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, resu
 from tests.parity.extender_server import ExtenderServer
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 NODES = ["node-a", "node-b", "node-c"]
 CHOSEN = "node-b"
 
@@ -171,3 +172,64 @@ def test_an_extender_binds_pods_by_requests_of_its_own(
         binder.close()
     found = case.verdict(journals.of_file(tmp_path / "run" / "journals.db")).problems
     assert all(problem.startswith("default/never ") for problem in found), found
+
+
+class Spares(ExtenderServer):
+    """Nobody goes but from one node; it keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        super().__init__()
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        assert path == "/preempt"
+        self.bodies.append(body)
+        told = body["NodeNameToVictims"][CHOSEN]
+        pods = [{"UID": one["metadata"]["uid"]} for one in told["Pods"]]
+        left = {CHOSEN: {"Pods": pods, "NumPDBViolations": told["NumPDBViolations"]}}
+        return 200, json.dumps({"NodeNameToMetaVictims": left}).encode()
+
+
+def test_an_extender_says_who_goes(servers: KubeServers, case: Case, tmp_path: Path):
+    api, spares = servers.api, Spares()
+    one = {"urlPrefix": spares.url, "preemptVerb": "preempt", "httpTimeout": "60s"}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "muster"}],
+        "extenders": [one],
+    }
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config), encoding="utf-8")
+    for name, value in (("lowest", 1), ("low", 2), ("urgent", 1_000)):
+        api.create(CLASSES, {"metadata": {"name": name}, "value": value}).ok()
+    full = {node: f"full-{node}" for node in NODES}
+    for node, name in full.items():
+        # Without a word of anybody's one of the other two would go.
+        level = "low" if node == CHOSEN else "lowest"
+        body = pod(name, cpu="60", priorityClassName=level, nodeName=node)
+        api.create(PODS, body).ok()
+    try:
+        with muster_run(servers.kubeconfig, tmp_path, "--config", str(path)):
+            api.create(PODS, pod("urgent", cpu="60", priorityClassName="urgent")).ok()
+
+            def leaving() -> list[str]:
+                found = [one["metadata"] for one in api.items(PODS)]
+                return [one["name"] for one in found if one.get("deletionTimestamp")]
+
+            until("somebody goes", lambda: bool(leaving()))
+            assert leaving() == [full[CHOSEN]]
+            api.request("DELETE", f"{PODS}/{full[CHOSEN]}?gracePeriodSeconds=0").ok()
+            until("its place is taken", lambda: nodes_of(api)["urgent"] == CHOSEN)
+    finally:
+        spares.close()
+    (asked,) = spares.bodies
+    assert asked["Pod"]["metadata"]["name"] == "urgent"
+    assert asked["Pod"]["metadata"]["uid"]
+    told = {
+        node: [one["spec"]["nodeName"] for one in victims["Pods"]]
+        for node, victims in asked["NodeNameToVictims"].items()
+    }
+    assert told == {node: [node] for node in NODES}
+    found = case.verdict(journals.of_file(tmp_path / "run" / "journals.db")).problems
+    assert not found, found

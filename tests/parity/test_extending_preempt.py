@@ -27,7 +27,7 @@ from tests.simulation.planted import Bug
 SEEDS = range(300)
 NOBODY_LEFT = "preemption: no candidate node for preemption"
 RULES, CALLS = "shared.model.extenders", "shared.adapters.extenders"
-SCORE, CHOICE = "muster.scoring", "services.placement.core.preempt"
+SCORE = "muster.scoring"
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,9 @@ BUGS = (
     ),
     _bug("nobody-may-be-ignored", CALLS, "if not one.ignorable:\n                raise", "raise"),
     _bug("strangers-go", RULES, "if uid not in there[node]:", "if False:"),
-    _bug("highest-is-highest", CHOICE, "highest=victims[0].priority", "highest=highest"),
+    _bug(
+        "highest-is-highest", "shared.model.victims", "        priorities[0],", "        highest,"
+    ),
     _bug("nobody-left-is-not-said", SCORE, 'message=f"preemption: {NOBODY_LEFT}"', ""),
 )
 

@@ -29,7 +29,7 @@ from shared.model.objects import CPU, MEMORY, PODS, Gang, Node, PodSpec
 from shared.model.profile import Profile
 from shared.model.world import Arrival, World
 from shared.ports.bus import JournalName
-from shared.ports.extenders import Binders
+from shared.ports.extenders import Binders, Judges
 
 SETTLE_S = 30.0
 GI = 1 << 30
@@ -136,6 +136,7 @@ def play(
     binding: Mapping[str, Any] | None = None,
     extenders: Sequence[Extender] = (),
     binders: Binders | None = None,
+    judges: Judges | None = None,
 ) -> None:
     """Tell the story to the mesh; nothing random, and an hour passes at once."""
 
@@ -159,6 +160,7 @@ def play(
                 "binding": to_builtins(binding or {}),
             },
             binders=binders,
+            judges=judges,
             host=Host(SimClock(loop), "scene", lambda: str(next(numbers)), inline),
         )
         serving = asyncio.create_task(mesh.serve(all_journals(placements)))

@@ -14,7 +14,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     answer is repeated after `repeat_initial_ms`, doubling up to `repeat_max_ms`; `status_patches`
     also writes waiting pods' messages to their status, but not the same one within `fresh_ms`.
     `permit`, `pre_bind`, `bind` and `post_bind` are plugins of users, by scheduler; `binder` is the
-    extender that binds pods in place of all of `bind`.
+    extender that binds pods in place of all of `bind`, `preempters` are those that say who goes.
     """
 
     effect_pods: int = 4_096
@@ -27,6 +27,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     bind: dict[str, tuple[CustomPlugin, ...]] = {}
     post_bind: dict[str, tuple[CustomPlugin, ...]] = {}
     binder: Extender | None = None
+    preempters: tuple[Extender, ...] = ()
 
 
 def parse_config(options: dict[str, Any]) -> Config:

@@ -10,6 +10,7 @@ from services.binding.core import (
     evictions,
     facts,
     hooks,
+    judging,
     patches,
     promises,
     recent,
@@ -25,7 +26,7 @@ from shared.events import ingest, observed
 from shared.events.base import Configured, Event
 from shared.events.permit import GangCommitted
 from shared.events.placement import Reserved, VolumesBound, VolumesChosen, VolumesFailed
-from shared.events.preemption import EvictAsked, EvictRecalled
+from shared.events.preemption import EvictAsked, EvictRecalled, VictimsAsked
 from shared.events.queueing import Confirmed, Parked
 from shared.model.columns import pack, unpack
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
@@ -56,6 +57,7 @@ class BindingCore:
             VolumesFailed: volumes.failed,
             EvictAsked: evictions.evict_asked,
             EvictRecalled: evictions.evict_recalled,
+            VictimsAsked: judging.victims_asked,
             Parked: patches.waits,
             Confirmed: patches.waits,
             observed.BindAnswers: binds.bind_answers,
@@ -63,6 +65,7 @@ class BindingCore:
             observed.VolumeAnswers: volumes.answers,
             observed.PreBindAnswers: hooks.pre_bind_answers,
             observed.PostBindAnswers: hooks.post_bind_answers,
+            observed.ExtendersPreempted: judging.answered,
             own.BindsAsked: binds.binds_asked,
             own.ReadsAsked: binds.reads_asked,
             own.FencesAsked: binds.fences_asked,
@@ -75,6 +78,8 @@ class BindingCore:
             own.PreBindFailed: hooks.pre_bind_failed,
             own.PostBindsAsked: hooks.post_binds_asked,
             own.EvictionsAsked: evictions.evictions_asked,
+            own.ExtendersPreemptAsked: judging.asked,
+            own.VictimsJudged: judging.told,
             own.Bound: _bound,
             own.BindFailed: _bind_failed,
             own.Evicted: evictions.evicted,
@@ -105,6 +110,9 @@ class BindingCore:
             yield from binds.ask_due(state)
         if state.evict_reports:
             yield from evictions.evict_reports(state)
+        if state.judged or state.judge_new:
+            yield from judging.tell(state)
+            yield from judging.ask(state)
         if state.evictions:
             yield from evictions.ask_evictions(state)
         if state.patches or state.refreshes:
@@ -115,6 +123,8 @@ class BindingCore:
         if state.todo or state.has_reports or state.evict_reports:
             return state.now_ms
         if state.pre_bind_no or state.post_new or state.promises_over or state.taken:
+            return state.now_ms
+        if state.judge_new or state.judged:
             return state.now_ms
         due_ms = min(state.due.values()) if state.due else None
         if state.evictions:

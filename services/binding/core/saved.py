@@ -22,7 +22,9 @@ from services.binding.core.state import (
 )
 from services.binding.core.table import FACT, NAMED, NEEDED, BindTable
 from services.binding.transitions import FOR_PERMIT, FOR_VOLUMES, OUT, SLOW, Evicting, Phase
-from shared.events.binding import BindingEvent
+from shared.events.binding import BindingEvent, ExtendersPreemptAsked
+from shared.events.observed import ExtendersPreempted
+from shared.events.preemption import VictimsAsked
 from shared.model.columns import I64, join, pack, split, unpack
 from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
@@ -79,6 +81,8 @@ class Saved(msgspec.Struct, kw_only=True):
     promises_over: list[tuple[int, int]] = []
     last_promise: int = 0
     taken: list[tuple[int, str]] = []
+    judge_new: list[VictimsAsked] = []
+    judged: list[ExtendersPreempted] = []
 
 
 def dump(state: BindingState) -> Any:
@@ -128,6 +132,8 @@ def dump(state: BindingState) -> Any:
         promises_over=state.promises_over,
         last_promise=state.last_promise,
         taken=sorted(state.taken.items()),
+        judge_new=[state.judge_new[ask] for ask in sorted(state.judge_new)],
+        judged=[state.judged[ask] for ask in sorted(state.judged)],
     )
     return _without_new(msgspec.to_builtins(saved, builtin_types=(bytes,)))
 
@@ -138,8 +144,8 @@ def _without_new(body: dict[str, Any]) -> dict[str, Any]:
     """
     for part, names in (
         (body, ("hooked", "pre_bind_no", "bind_no", "post_binds")),
-        (body, ("promises", "promises_over", "last_promise", "taken")),
-        (body["config"], ("permit", "pre_bind", "bind", "post_bind", "binder")),
+        (body, ("promises", "promises_over", "last_promise", "taken", "judge_new", "judged")),
+        (body["config"], ("permit", "pre_bind", "bind", "post_bind", "binder", "preempters")),
     ):
         for name in names:
             if not part[name]:
@@ -268,6 +274,8 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
         promises.hold(state, pod, promise)
     state.promises_over, state.last_promise = saved.promises_over, saved.last_promise
     state.taken = dict(saved.taken)
+    state.judge_new = {one.ask: one for one in saved.judge_new}
+    state.judged = {one.ask: one for one in saved.judged}
     state.recent.extend(saved.recent)
     state.recent_bytes = sum(len(ids) for _at_ms, ids, _nodes in saved.recent)
     for message, pods, times in saved.written:
@@ -337,6 +345,8 @@ def check(state: BindingState) -> None:
     told = unpack(_joined(state.reports["failed"].ids)).tolist()
     assert set(state.bind_no) <= {*state.hooked, *told}, "binds that failed"
     assert not set(state.hooked).difference(pods[phases != Phase.IDLE].tolist()), "hooked binds"
+    for effect, event in state.effects.items():
+        left[effect] += isinstance(event, ExtendersPreemptAsked)
     for effect in state.patching:
         left[effect] = state.left[effect]
     assert left == state.left, f"left {left}, counted {state.left}"

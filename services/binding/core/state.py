@@ -10,6 +10,8 @@ from services.binding.core.config import Config
 from services.binding.core.table import BindTable
 from services.binding.transitions import Evicting
 from shared.events.base import Event
+from shared.events.observed import ExtendersPreempted
+from shared.events.preemption import VictimsAsked
 from shared.machine.core import MachineState
 from shared.model.columns import I64
 from shared.model.ids import service_of
@@ -97,6 +99,8 @@ class BindingState(MachineState):
         self.bind_no: dict[int, str] = {}  # those that were not bound by whom they were left to
         self.post_binds: dict[int, PostBind] = {}
         self.post_new: dict[int, bool] = {}  # those that are not asked for yet
+        self.judge_new: dict[int, VictimsAsked] = {}  # by ask: extenders are to be asked
+        self.judged: dict[int, ExtendersPreempted] = {}  # by ask: to be told to preemption
         self.todo: deque[int | I64] = deque()
         self.due: dict[int, int] = {}
         self.next_effect = 1

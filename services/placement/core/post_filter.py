@@ -32,6 +32,8 @@ def dry_run(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
         return preempt.dry_run(state, event)
     # Plugins know nothing of a series: who comes after the first asks again.
     found = asked(state, replace(event, others=b""), steps)
+    if found.lower:
+        return replace(found, cut=bool(event.others))
     if found.candidates and event.others:
         return replace(found, candidates=(), series=found.candidates[:1], cut=True)
     return found

@@ -18,22 +18,28 @@ from services.placement.core.book import compiled
 from services.placement.core.identity import own_sigs
 from services.placement.core.ledger import IS_CHARGED, IS_VICTIM
 from services.placement.core.refused import message, messages, stuck_rows
-from services.placement.core.reprieve import Chosen, LowerPods
+from services.placement.core.reprieve import Chosen, LowerColumns
 from services.placement.core.state import PlacementState
 from services.placement.transitions import State
-from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationStale
+from shared.events.placement import (
+    Candidate,
+    CandidatesFound,
+    LowerPods,
+    Nominated,
+    NominationStale,
+)
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.framework.between import fits, rules_of
 from shared.framework.layout import Held, Mask
 from shared.framework.scratch import OneNode
 from shared.model.columns import I64, pack, unpack
+from shared.model.victims import keys_of
 
 CANDIDATES_MIN = 100
 CANDIDATES_PERCENT = 10
 BEST = 3
 RUNS_MAX = 8  # dry runs in one answer
 NODES_AT_ONCE = 128
-PRIORITY_BASE = 1 << 31
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -70,6 +76,8 @@ def dry_run(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
     """This shard's best candidates for one preemptor, best first."""
     if event.sig not in state.specs:
         return CandidatesFound(state.shard, event.ask, event.pod, (), (), len(state.nodes))
+    if any(one.names_victims(state.specs[event.sig]) for one in state.config.extenders):
+        return _for_extenders(state, event)
     if event.others:
         return _series(state, event)
     found, reasons = candidates(state, event)
@@ -91,6 +99,32 @@ def candidates(
     run.search()
     found = [candidate for *_key, candidate in sorted(run.found)]
     return found, tuple(sorted(run.reasons.items()))
+
+
+def _for_extenders(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
+    """All candidates for the first who asks, with everybody that extenders may name in place of
+    their victims.
+    """
+    found, reasons = candidates(state, event)
+    lower = ByName(state, event).evictable_on([one.node for one in found])
+    return CandidatesFound(
+        state.shard,
+        event.ask,
+        event.pod,
+        tuple(found),
+        reasons,
+        len(state.nodes),
+        cut=bool(found and event.others),
+        lower=tuple(_columns(lower[one.node]) for one in found),
+    )
+
+
+def _columns(pods: Sequence[Victim]) -> LowerPods:
+    return LowerPods(
+        pack([one.pod for one in pods]),
+        pack([one.priority for one in pods]),
+        pack([one.start_ms for one in pods]),
+    )
 
 
 def _series(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
@@ -202,13 +236,13 @@ class _DryRun:
                 self._count(said, 1)
         return len(rows)
 
-    def _lower_pods(self) -> LowerPods | None:
+    def _lower_pods(self) -> LowerColumns | None:
         """For preemptors whose nodes can be tried together, which is most of them."""
         wanted, table = self.wanted, self.state.table
         if wanted.gpu_count or wanted.ports or rules_of(table, wanted) is not None:
             return None
         taken = np.array(sorted(self.taken), np.int64)
-        return LowerPods(self.state, wanted, taken, self.held)
+        return LowerColumns(self.state, wanted, taken, self.held)
 
     def _each(self, rows: I64) -> Iterator[None]:
         """Node by node."""
@@ -218,7 +252,7 @@ class _DryRun:
             self._try_node(row, node, victims.get(node, []), leaving.get(node, []))
             yield
 
-    def _at_once(self, lower: LowerPods, rows: I64) -> Iterator[None]:
+    def _at_once(self, lower: LowerColumns, rows: I64) -> Iterator[None]:
         """The same, with one reprieve for all nodes that have room and no budgets on them."""
         some = (lower.number[rows] > 0) & ~lower.fits_already[rows]
         short = np.logical_or.reduce([column[rows] for column in lower.short])
@@ -237,7 +271,7 @@ class _DryRun:
             yield
         self._count_refused(lower, rows[counted:], some[counted:])
 
-    def _count_refused(self, lower: LowerPods, rows: I64, some: Mask) -> None:
+    def _count_refused(self, lower: LowerColumns, rows: I64, some: Mask) -> None:
         """Rows that are no candidates: there is nobody to remove, or room is short after that."""
         if not len(rows):
             return
@@ -373,15 +407,17 @@ class _DryRun:
 def candidate_of(
     node: int, victims: Sequence[Victim], violations: int, generation: int
 ) -> Candidate:
-    """With what pickOneNodeForPreemption looks at: it takes the first victim for the highest."""
-    highest = max(one.priority for one in victims)
+    """With what pickOneNodeForPreemption looks at."""
+    highest, priority_sum, earliest_start_ms = keys_of(
+        [one.priority for one in victims], [one.start_ms for one in victims]
+    )
     return Candidate(
         node=node,
         victims=pack([one.pod for one in victims]),
         violations=violations,
-        highest=victims[0].priority,
-        priority_sum=sum(one.priority + PRIORITY_BASE for one in victims),
-        earliest_start_ms=min(one.start_ms for one in victims if one.priority == highest),
+        highest=highest,
+        priority_sum=priority_sum,
+        earliest_start_ms=earliest_start_ms,
         generation=generation,
     )
 
@@ -391,8 +427,14 @@ class ByName(_DryRun):
 
     def evictable(self, row: int) -> list[Victim]:
         """Pods of lower priority on a node that leave for nobody yet, most important first."""
-        victims, _leaving = self._victims(np.array([row], np.int64))
-        return victims.get(self.state.table.node_id_at(row), [])
+        node = self.state.table.node_id_at(row)
+        return self.evictable_on([node])[node]
+
+    def evictable_on(self, nodes: Sequence[int]) -> dict[int, list[Victim]]:
+        """The same of several nodes, by node."""
+        rows = [row for node in nodes if (row := self.state.table.row_of(node)) is not None]
+        victims, _leaving = self._victims(np.array(rows, np.int64)) if rows else ({}, {})
+        return {node: victims.get(node, []) for node in nodes}
 
     def is_protected(self, victim: Victim) -> bool:
         """Whether its end alone is beyond a budget."""
@@ -417,10 +459,12 @@ def nominate(
     victims = unpack(event.victims)
     if not len(victims) or not _still_there(state, event, victims):
         return stale
-    there, _mask = nominations.room_for(
+    there, mask = nominations.room_for(
         state, event.pod, event.sig, event.node, set(victims.tolist())
     )
     if not there:
+        return stale
+    if nominations.is_in_the_way(state, event.sig, event.node, mask):
         return stale
     return Nominated(state.shard, event.ask, event.pod, event.sig, event.node, event.victims)
 

@@ -29,7 +29,7 @@ class Chosen:
     ends: list[int]
 
 
-class LowerPods:
+class LowerColumns:
     """Pods that a preemptor may remove, or that are leaving already, on the rows of the table;
     sorted by row, most important first.
     """

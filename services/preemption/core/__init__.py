@@ -12,7 +12,7 @@ it is known not to be on its way out.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from services.preemption.core import answers, facts
+from services.preemption.core import answers, facts, judging
 from services.preemption.core.choice import Choice, choices, message
 from services.preemption.core.config import Config, parse_config
 from services.preemption.core.state import (
@@ -24,7 +24,7 @@ from services.preemption.core.state import (
 )
 from services.preemption.transitions import SEARCHING, Phase
 from shared.events.base import Configured, Event
-from shared.events.binding import Bound, Evicted, EvictionFailed
+from shared.events.binding import Bound, Evicted, EvictionFailed, VictimsJudged
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsAssigned, PodsGone
 from shared.events.placement import (
     CandidatesFound,
@@ -41,6 +41,7 @@ from shared.events.preemption import (
     NominationCleared,
     PreemptionClosed,
     PreemptionOpened,
+    VictimsAsked,
 )
 from shared.events.queueing import PreemptAsked
 from shared.model.columns import few, pack
@@ -77,11 +78,15 @@ class PreemptionCore:
                     _asked(state, pod, event.sig)
             case CandidatesFound():
                 answers.candidates(state, event, self.placements)
+            case VictimsJudged():
+                judging.judged(state, event)
             case Nominated() | NominationStale() | NominationReady() | NominationLost():
                 answers.nomination(state, event)
             case Evicted() | EvictionFailed():
                 answers.eviction(state, event)
-            case DryRunAsked() | NominateAsked() | PreemptionOpened() | EvictAsked():
+            case (
+                DryRunAsked() | VictimsAsked() | NominateAsked() | PreemptionOpened() | EvictAsked()
+            ):
                 _went_on(state, event)
             case NominationCleared() | PreemptionClosed():
                 _ended(state, event)
@@ -179,6 +184,9 @@ def _choose(state: PreemptionState, ask: Ask) -> Iterator[Event]:
         yield from _again(state, ask)
         return
     best = open_choices[0]
+    if ask.found[best.shard].lower:
+        yield judging.asked(ask, best.rank)
+        return
     chosen = best.candidate
     yield NominateAsked(ask.ask, ask.pod, ask.sig, best.shard, chosen.node, chosen.victims)
 
@@ -223,13 +231,16 @@ def _asked(state: PreemptionState, pod: int, sig: int) -> None:
 
 
 def _went_on(
-    state: PreemptionState, event: DryRunAsked | NominateAsked | PreemptionOpened | EvictAsked
+    state: PreemptionState,
+    event: DryRunAsked | VictimsAsked | NominateAsked | PreemptionOpened | EvictAsked,
 ) -> None:
     """The decisions that carry an ask forward."""
     ask = state.asks[event.ask]
     match event:
         case DryRunAsked():
             _dry_run_asked(state, ask, event)
+        case VictimsAsked():
+            ask.follow("victims_asked")
         case NominateAsked():
             ask.follow("nominate_asked")
             ask.shard, ask.node, ask.nominated = event.shard, event.node, True

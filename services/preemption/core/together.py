@@ -30,11 +30,23 @@ def _share_out(state: PreemptionState, run: Run) -> None:
     known = (state.asks[number] for number in run.asks if number in state.asks)
     asks = deque(ask for ask in known if ask.phase is Phase.DRY_RUN and not ask.end)
     answers = [run.found[shard] for shard in sorted(run.found)]
-    _serve(state, asks, answers)
+    if any(answer.lower for answer in answers):
+        _serve_first(state, run, asks)
+    else:
+        _serve(state, asks, answers)
     for ask in asks:
         ask.follow("put_off")
         ask.rounds -= 1
         state.note(ask)
+
+
+def _serve_first(state: PreemptionState, run: Run, asks: deque[Ask]) -> None:
+    """What extenders make of candidates nobody can tell beforehand."""
+    if asks and asks[0].ask == run.asks[0]:
+        first = asks.popleft()
+        first.found = run.found
+        first.follow("all_candidates_found")
+        state.note(first)
 
 
 def _serve(state: PreemptionState, asks: deque[Ask], answers: Sequence[CandidatesFound]) -> None:

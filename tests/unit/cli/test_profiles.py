@@ -15,6 +15,7 @@ from muster.profiles import (
     require_profiles,
     with_profiles,
 )
+from services.binding.core.config import parse_config as binding_config
 from services.placement.core import parse_config
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.settings import Choice, load_world
@@ -150,8 +151,12 @@ def test_extenders_are_an_option_of_the_one_shard(tmp_path, no_extenders):
         read_profiles(path, (), 2)
     preempts = {"urlPrefix": "http://h/x", "preemptVerb": "preempt"}
     path.write_text(json.dumps(written | {"extenders": [preempts]}))
-    with pytest.raises(UsageFault, match="preemptVerb are asked by muster score alone"):
-        read_profiles(path)
+    for placements in (1, 2):
+        config = read_profiles(path, (), placements)
+        assert config is not None
+        options = with_profiles({}, config)
+        assert parse_config(options["placement"]).extenders == config.extenders
+        assert binding_config(options["binding"]).preempters == config.extenders
     path.write_text(json.dumps(written | {"extenders": []}))
     assert "extenders" not in with_profiles({}, read_profiles(path))["placement"]
     assert CALLED == [], "what another file said does not count any more"

@@ -1,0 +1,172 @@
+"""Extenders that say who goes for a pod (preemptVerb), in the whole mesh."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from msgspec import to_builtins
+
+from shared.model.extenders import Extender, Victims
+from shared.ports.cluster import PodRef
+from shared.ports.extenders import Going, Verdict
+from tests.scenarios.scene import Scene, node, play
+
+PREEMPTER = Extender(url="http://h", preempt_verb="preempt")
+NODES = {"a": ["a0", "a1"], "b": ["b0", "b1"]}
+Told = Mapping[str, Going]
+
+
+class Says:
+    """Answers by a function of what it is asked."""
+
+    def __init__(self, answer: Callable[[Told], Verdict]) -> None:
+        self.answer = answer
+        self.asked: list[tuple[str, dict[str, tuple[list[str], list[str]]]]] = []
+
+    async def judge(self, extenders: Any, namespace: str, name: str, nodes: Any) -> Any:
+        raise AssertionError("nobody filters here")
+
+    async def judge_victims(self, extenders: Any, pod: PodRef, nodes: Told) -> Verdict:
+        assert list(extenders) == [PREEMPTER]
+        told = {
+            name: (_names(going.victims), sorted(_names(going.others)))
+            for name, going in nodes.items()
+        }
+        self.asked.append((pod.name, told))
+        return self.answer(nodes)
+
+
+def _names(pods: tuple[PodRef, ...]) -> list[str]:
+    return [one.name for one in pods]
+
+
+def as_told(nodes: Told) -> Verdict:
+    return Verdict(
+        {
+            name: Victims(tuple(one.uid for one in going.victims), going.violations)
+            for name, going in nodes.items()
+        }
+    )
+
+
+def only(node: str) -> Callable[[Told], Verdict]:
+    return lambda nodes: Verdict({node: as_told(nodes).nodes[node]})
+
+
+def the_others(nodes: Told) -> Verdict:
+    """Whoever would stay."""
+    return Verdict(
+        {name: Victims(tuple(one.uid for one in going.others)) for name, going in nodes.items()}
+    )
+
+
+def too_few(nodes: Told) -> Verdict:
+    return Verdict({name: Victims((going.victims[0].uid,)) for name, going in nodes.items()})
+
+
+def played(story: Any, says: Says, extender: Extender = PREEMPTER, placements: int = 1) -> None:
+    """Two nodes, each full of two pods: those of `a` are the less important ones, and of the two
+    the first is.
+    """
+
+    async def told(scene: Scene) -> None:
+        for priority, name in ((1, "a0"), (2, "a1"), (3, "b0"), (4, "b1")):
+            scene.pods(name, cpu_milli=1_000, priority=priority, node_selector=(("n", name[0]),))
+        await scene.settle()
+        assert scene.running("a0", "a1", "b0", "b1") == 4
+        await story(scene)
+
+    play(
+        told,
+        *(node(name, 2_000, labels={"n": name}) for name in NODES),
+        placements=placements,
+        binding={"preempters": to_builtins([extender])},
+        extenders=[extender],
+        judges=says,
+    )
+
+
+def left(scene: Scene) -> list[str]:
+    return [one for names in NODES.values() for one in names if f"uid-{one}" in scene.cluster.pods]
+
+
+@pytest.mark.parametrize("placements", [1, 2])
+@pytest.mark.parametrize(
+    ("answer", "gone"),
+    [(as_told, "a0"), (only("b"), "b0"), (the_others, "a1")],
+    ids=["as told", "one node", "other pods"],
+)
+def test_who_they_name_goes(answer, gone, placements):
+    says = Says(answer)
+
+    async def story(scene: Scene) -> None:
+        scene.pods("high", cpu_milli=1_000, priority=9)
+        await scene.settle()
+        assert sorted({"a0", "a1", "b0", "b1"} - {gone}) == left(scene)
+        assert scene.where("high") == [gone[0]]
+        assert says.asked == [("high", {"a": (["a0"], ["a1"]), "b": (["b0"], ["b1"])})]
+
+    played(story, says, placements=placements)
+
+
+@pytest.mark.parametrize("placements", [1, 2])
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (Verdict(), "no candidate node for preemption"),
+        (Verdict(error="not in this house"), "not in this house"),
+    ],
+    ids=["nobody", "error"],
+)
+def test_who_leave_no_node_are_quoted(verdict, words, placements):
+    async def story(scene: Scene) -> None:
+        scene.pods("high", cpu_milli=1_000, priority=9)
+        await scene.settle()
+        assert len(left(scene)) == 4
+        text = f"0/2 nodes are available: 2 Insufficient cpu. preemption: {words}"
+        assert await scene.said("high") == text
+
+    played(story, Says(lambda _nodes: verdict), placements=placements)
+
+
+@pytest.mark.parametrize("placements", [1, 2])
+def test_equal_pods_are_asked_about_one_after_the_other(placements):
+    says = Says(as_told)
+
+    async def story(scene: Scene) -> None:
+        scene.pods("h0", "h1", "h2", cpu_milli=1_000, priority=9)
+        await scene.settle(60)
+        assert scene.running("h0", "h1", "h2") == 3
+        assert left(scene) == ["b1"]
+        assert len(says.asked) >= 3
+
+    played(story, says, placements=placements)
+
+
+def test_too_few_victims_evict_nobody():
+    """kube-scheduler would evict them in vain."""
+    says = Says(as_told)
+
+    async def story(scene: Scene) -> None:
+        says.answer = too_few
+        scene.pods("big", cpu_milli=2_000, priority=9)
+        await scene.settle()
+        assert (len(left(scene)), scene.running("big")) == (4, 0)
+        says.answer = as_told
+        scene.delete("b1")
+        await scene.settle(60)
+        assert scene.running("big") == 1
+
+    played(story, says)
+
+
+def test_pods_that_they_do_not_manage_are_not_asked_about():
+    says = Says(lambda _nodes: Verdict(error="never asked"))
+    managed = Extender(url="http://h", preempt_verb="p", managed_resources=("example.com/gadget",))
+
+    async def story(scene: Scene) -> None:
+        scene.pods("high", cpu_milli=1_000, priority=9)
+        await scene.settle()
+        assert (left(scene), says.asked) == (["a1", "b0", "b1"], [])
+
+    played(story, says, managed)
