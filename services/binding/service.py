@@ -43,8 +43,10 @@ from shared.events.observed import (
 from shared.machine.runtime import Offers
 from shared.model.answers import Answer
 from shared.model.columns import I64, pack, unpack
+from shared.model.extenders import Extender
+from shared.model.victims import NodeVictims
 from shared.ports.cluster import BindRequest, Cluster, PodRead, PodRef, VolumeRequest
-from shared.ports.extenders import Binders, Judges, Verdict
+from shared.ports.extenders import Binders, Going, Judges, Verdict
 
 CHUNK_PODS = 1_024
 CHUNKS_IN_FLIGHT = 16
@@ -318,14 +320,25 @@ class BindingShell:
     async def _judge(self, effect_id: int, effect: ExtendersPreemptAsked) -> None:
         state = self._state()
         extenders = state.config.preempters
-        assert self._judges is not None, f"nobody asks extender {extenders[0].url}"
         told = judging.named(state, effect)
-        verdict = Verdict()
-        if told.pod is not None:
-            verdict = await self._judges.judge_victims(extenders, told.pod, told.nodes)
-        found = judging.numbered(state, effect, told, verdict)
-        error = verdict.error[:TEXT_MAX]
+        found: tuple[NodeVictims, ...] = ()
+        error = ""
+        if not extenders:
+            found = effect.candidates  # a new configuration has none
+        elif told.pod is not None:
+            verdict = await self._verdict(extenders, told.pod, told.nodes)
+            found, error = judging.numbered(state, effect, told, verdict), verdict.error[:TEXT_MAX]
         self._offer(ExtendersPreempted(effect_id, effect.ask, effect.pod, found, error))
+
+    async def _verdict(
+        self, extenders: Sequence[Extender], pod: PodRef, nodes: dict[str, Going]
+    ) -> Verdict:
+        try:
+            assert self._judges is not None, "nobody asks them"
+            return await self._judges.judge_victims(extenders, pod, nodes)
+        except Exception as error:
+            log.warning("no answer from extenders that say who goes: %r", error)
+            return Verdict(error=repr(error))
 
     async def _evict(self, effect_id: int, effect: EvictionsAsked, pods: I64) -> None:
         state = self._state()

@@ -146,15 +146,22 @@ class HttpExtenders:
     async def judge_victims(
         self, extenders: Sequence[Extender], pod: PodRef, nodes: Mapping[str, Going]
     ) -> Verdict:
-        """Victims are read as they are now, for extenders that do not know the nodes."""
+        """Pods are read as they are now, for extenders that do not know the nodes: the victims, and
+        whoever another extender may put in their place.
+        """
         found = {node: _victims(nodes[node]) for node in sorted(nodes)}
         there = {node: [*found[node].uids, *_uids(nodes[node].others)] for node in found}
-        victims = {one.uid: one for going in nodes.values() for one in going.victims}
+        others = len(extenders) > 1
+        shown = [
+            one
+            for going in nodes.values()
+            for one in (*going.victims, *(going.others if others else ()))
+        ]
         objects: dict[str, Objects] = {}
         try:
             preemptor = await self._source.pod_object(pod.namespace, pod.name)
             if not all(one.knows_nodes for one in extenders):
-                objects = await self._read(list(victims.values()))
+                objects = await self._read(shown)
             left = await judge_victims(extenders, preemptor, found, objects, there)
         except (ExtenderError, LookupError, OSError) as error:
             return Verdict(error=str(error) or repr(error))

@@ -64,7 +64,13 @@ def too_few(nodes: Told) -> Verdict:
     return Verdict({name: Victims((going.victims[0].uid,)) for name, going in nodes.items()})
 
 
-def played(story: Any, says: Says, extender: Extender = PREEMPTER, placements: int = 1) -> None:
+def played(
+    story: Any,
+    says: Says,
+    extender: Extender = PREEMPTER,
+    placements: int = 1,
+    is_known: bool = True,
+) -> None:
     """Two nodes, each full of two pods: those of `a` are the less important ones, and of the two
     the first is.
     """
@@ -80,7 +86,7 @@ def played(story: Any, says: Says, extender: Extender = PREEMPTER, placements: i
         told,
         *(node(name, 2_000, labels={"n": name}) for name in NODES),
         placements=placements,
-        binding={"preempters": to_builtins([extender])},
+        binding={"preempters": to_builtins([extender] if is_known else [])},
         extenders=[extender],
         judges=says,
     )
@@ -170,3 +176,28 @@ def test_pods_that_they_do_not_manage_are_not_asked_about():
         assert (left(scene), says.asked) == (["a1", "b0", "b1"], [])
 
     played(story, says, managed)
+
+
+def test_what_nobody_foresaw_is_an_error_of_theirs():
+    def breaks(_nodes: Told) -> Verdict:
+        raise RuntimeError("out of tea")
+
+    async def story(scene: Scene) -> None:
+        scene.pods("high", cpu_milli=1_000, priority=9)
+        await scene.settle()
+        assert len(left(scene)) == 4
+        assert "preemption: RuntimeError('out of tea')" in await scene.said("high")
+
+    played(story, Says(breaks))
+
+
+def test_where_they_are_configured_no_longer_nobody_is_asked():
+    """Shards and binding hear of a new configuration one after the other."""
+    says = Says(lambda _nodes: Verdict(error="never asked"))
+
+    async def story(scene: Scene) -> None:
+        scene.pods("high", cpu_milli=1_000, priority=9)
+        await scene.settle()
+        assert (left(scene), says.asked) == (["a1", "b0", "b1"], [])
+
+    played(story, says, is_known=False)
