@@ -278,11 +278,14 @@ class Nominated(Event, frozen=True, gc=False):
 
 
 class NominationStale(Event, frozen=True, gc=False):
-    """The node changed so that the chosen victims no longer suffice, or no longer exist."""
+    """The node changed so that the chosen victims no longer suffice, or no longer exist. `freed`:
+    one of them left by itself, so there may be room without any.
+    """
 
     shard: int
     ask: int
     pod: int
+    freed: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)

@@ -201,3 +201,20 @@ def test_where_they_are_configured_no_longer_nobody_is_asked():
         assert (left(scene), says.asked) == (["a1", "b0", "b1"], [])
 
     played(story, says, is_known=False)
+
+
+def test_where_a_victim_leaves_by_itself_nobody_goes():
+    says = Says(as_told)
+
+    async def story(scene: Scene) -> None:
+        def answer(nodes: Told) -> Verdict:
+            scene.delete("a0")
+            says.answer = as_told
+            return as_told(nodes)
+
+        says.answer = answer
+        scene.pods("high", cpu_milli=1_000, priority=9)
+        await scene.settle(60)
+        assert (left(scene), scene.where("high")) == (["a1", "b0", "b1"], ["a"])
+
+    played(story, says)

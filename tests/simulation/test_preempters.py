@@ -99,13 +99,13 @@ BUGS = (
         "extenders-not-asked",
         "services.preemption.core",
         ("    if ask.found[best.shard].lower:\n", "    if False:\n"),
-        first=(0,),
+        first=(0, 3),
     ),
     Bug(
         "what-the-shards-found",
         PREEMPTION + "judging",
         ("        victims=said.victims,\n", "        victims=candidate.victims,\n"),
-        first=(0,),
+        first=(0, 3, 4, 13),
     ),
     Bug(
         "nodes-left-out-are-left",

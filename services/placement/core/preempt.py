@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from services.placement.core import nominations
 from services.placement.core.book import compiled
@@ -458,7 +459,7 @@ def nominate(
         return stale
     victims = unpack(event.victims)
     if not len(victims) or not _still_there(state, event, victims):
-        return stale
+        return replace(stale, freed=_is_freed(state, event.node, victims))
     there, mask = nominations.room_for(
         state, event.pod, event.sig, event.node, set(victims.tolist())
     )
@@ -467,6 +468,12 @@ def nominate(
     if nominations.is_in_the_way(state, event.sig, event.node, mask):
         return stale
     return Nominated(state.shard, event.ask, event.pod, event.sig, event.node, event.victims)
+
+
+def _is_freed(state: PlacementState, node: int, victims: I64) -> bool:
+    """Whether a victim has left a node that is there still."""
+    placed = (state.ledger.placed_row(pod, node) for pod in victims.tolist())
+    return state.table.row_of(node) is not None and any(row is None for row in placed)
 
 
 def _still_there(state: PlacementState, event: NominateAsked, victims: I64) -> bool:

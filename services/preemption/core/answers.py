@@ -1,7 +1,7 @@
 """What shards and binding answer: candidates, nominations, evictions."""
 
 from services.preemption.core import together
-from services.preemption.core.state import FAILED, LOST, Ask, PreemptionState
+from services.preemption.core.state import FAILED, FREED, LOST, Ask, PreemptionState
 from services.preemption.transitions import LEAVING, Phase
 from shared.events.binding import Evicted, EvictionFailed
 from shared.events.placement import (
@@ -42,6 +42,9 @@ def nomination(
             ask.follow("nomination_stale")
             state.give_back(ask.ask, ask.victims)
             ask.victims, ask.nominated = [], False
+            if event.freed:
+                # Filter has the next word: another round would evict where nobody need go.
+                state.finish(ask, FREED)
         case NominationReady() if ask.phase in LEAVING and not ask.end:
             ask.follow("nomination_ready")
             state.set_due(ask, state.now_ms + state.config.place_ms_max)

@@ -21,6 +21,7 @@ from shared.model.podset import PodSet
 LEFT = "the preemptor is gone or has a node"
 LOST = "the nomination is lost"
 FAILED = "an eviction failed"
+FREED = "a victim left by itself"
 SUPERSEDED = "asked again"
 
 

@@ -209,7 +209,7 @@ def test_a_victim_that_left_or_is_taken_makes_the_choice_stale():
     shard = full().assigned(*[(pod, LOW, 1) for pod in (1, 2, 3, 4)])
     found = dry_run(shard, MID)
     shard.gone(int(unpack(found.candidates[0].victims)[0]))
-    assert nominate(shard, found, MID) == [NominationStale(0, 1, 99)]
+    assert nominate(shard, found, MID) == [NominationStale(0, 1, 99, freed=True)]
     shard, _chosen = nominated_shard()
     again = NominateAsked(2, 98, MID, 0, 1, pack(_chosen))
     assert shard.give(again).run() == [NominationStale(0, 2, 98)]

@@ -205,6 +205,13 @@ def test_a_stale_nomination_is_another_round():
     assert mesh.when(found(candidate(3))) == [nominate(3)]
 
 
+def test_where_a_victim_left_by_itself_filter_has_the_next_word():
+    mesh = nominating()
+    assert mesh.when(NominationStale(0, 1, POD, freed=True)) == [CLOSED]
+    assert is_over(mesh)
+    assert mesh.state.victims == {}
+
+
 def test_three_stale_rounds_are_enough():
     mesh = nominating()
     for _round in (2, 3):
