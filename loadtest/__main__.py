@@ -1,14 +1,16 @@
 """`make bench`: the speed table, each figure min / median / max of a few runs.
 
 Every run is a process of its own, so that one case's memory is not another's; what a fixed loop
-costs meanwhile tells how fast the machine was. A figure is void (and the exit code 1) when a pod
-stayed unbound. Targets are those of a two-core machine.
+and syncs of a page take meanwhile tells how fast the machine was. A figure is void (and the exit
+code 1) when a pod stayed unbound. Targets are those of a two-core machine.
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Annotated, Any
 
@@ -23,6 +25,8 @@ LOOK_S, LOOP_NUMBERS = 0.5, 100_000
 CALM_LOOKS, CALM_LOOK_S, CALM_AGAIN_S = 60, 0.05, 10
 BASELINE = "a fixed loop meanwhile"
 """Processors that others share are slower for minutes, and nothing else shows it."""
+SLOWEST_SYNC = "the slowest sync meanwhile"
+"""Disks that others share stand still for 0.1 s and more, and every journal with them."""
 
 app = typer.Typer(add_completion=False, help=__doc__)
 
@@ -64,17 +68,25 @@ def bench(
 
 def _run(name: str) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "loadtest", "--here", name]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        loops_ms = []
+    with (
+        tempfile.TemporaryFile() as file,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+    ):
+        loops_ms, syncs_ms = [], [0.0]
         while process.poll() is None:
             time.sleep(LOOK_S)
             loops_ms.append(_loop_ms())
+            syncs_ms.append(_sync_ms(file.fileno()))
         assert process.stdout is not None
         said = process.stdout.read()
     if process.returncode:
         return [{"what": name, "value": 0.0, "unit": "failed", "void": True}]
     figures: list[dict[str, Any]] = json.loads(said.splitlines()[-1])
-    return [*figures, figure(BASELINE, statistics.median(loops_ms), "ms")]
+    baselines = (
+        figure(BASELINE, statistics.median(loops_ms), "ms"),
+        figure(SLOWEST_SYNC, max(syncs_ms), "ms"),
+    )
+    return [*figures, *baselines]
 
 
 def _wait_until_calm(limit_ms: float, console: Console) -> None:
@@ -97,6 +109,14 @@ def _loop_ms() -> float:
     began_ns = time.thread_time_ns()
     sum(range(LOOP_NUMBERS))
     return (time.thread_time_ns() - began_ns) / 1_000_000
+
+
+def _sync_ms(file: int) -> float:
+    """How long a page takes to the disk that journals are on."""
+    began_ns = time.perf_counter_ns()
+    os.pwrite(file, bytes(4_096), 0)
+    os.fdatasync(file)
+    return (time.perf_counter_ns() - began_ns) / 1_000_000
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:

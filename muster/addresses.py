@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from muster.faults import UsageFault
-from muster.rhythm import KAFKA_GATHER_MS, KAFKA_PACE_MS, KAFKA_REST_MS, PACE_MS
+from muster.rhythm import KAFKA_GATHER_MS, KAFKA_REST_MS, ONE_PROCESS, OVER_KAFKA, Pace
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.model.ids import service_of
 from shared.ports.bus import Bus
@@ -49,9 +49,9 @@ class BusAddress:
     kafka: "KafkaSettings | None" = None
 
     @property
-    def pace_ms(self) -> int:
-        """How far apart ingest's turns should begin."""
-        return KAFKA_PACE_MS if self.kafka is not None else PACE_MS
+    def pace(self) -> Pace:
+        """How fast turns should follow each other."""
+        return OVER_KAFKA if self.kafka is not None else ONE_PROCESS
 
     def clients(self, partitions: Mapping[str, int]) -> Clients:
         """How to open clients; `partitions` are the topics that Kafka has to have."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from muster.rhythm import GC_THRESHOLDS, PACE_MS, rhythm
+from muster.rhythm import GC_THRESHOLDS, ONE_PROCESS, Pace, rhythm
 from services.binding.core import BindingCore
 from services.binding.service import BindingShell
 from services.ingest.core import IngestCore
@@ -98,7 +98,7 @@ class Mesh:
     policy: SnapshotPolicy = field(default_factory=SnapshotPolicy)
     owner: str = "muster"
     epoch: int = 1
-    pace_ms: int = PACE_MS
+    pace: Pace = ONE_PROCESS
     is_alone: bool = False
     host: Host | None = None
     judges: Judges | None = None
@@ -123,7 +123,7 @@ class Mesh:
                 self.config,
                 policy,
                 self.epoch,
-                rhythm(core, self.pace_ms, self.is_alone),
+                rhythm(core, self.pace, self.is_alone),
             )
 
         return Member(JournalName(journal), bus, host, make_owner)

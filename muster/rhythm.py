@@ -3,6 +3,7 @@
 It decides nothing about pods; a mesh with other numbers decides the same, sooner or later.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from shared.machine.core import Core
@@ -30,14 +31,30 @@ PACED = "ingest"
 nothing up at every hop. Who comes after a rest waits for nobody.
 """
 
-PACE_MS = 2
-"""In one process, where a round of turns takes some 1.2 ms: begun back to back, rounds of two or
-three pods keep the processor busy, and whatever holds the loop up leaves a queue behind it.
+ASKS = "binding"
+"""It alone asks the cluster for something and waits for outcomes."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How far apart ingest's turns begin, and how long outcomes of requests wait for company."""
+
+    turns_ms: int = 0
+    outcomes_ms: int = 0
+
+
+AT_ONCE = Pace()
+"""Nobody waits for company."""
+
+ONE_PROCESS = Pace(turns_ms=2, outcomes_ms=4)
+"""A round of turns takes some 1.2 ms: begun back to back, rounds of two or three pods keep the
+processor busy, and whatever holds the loop up leaves a queue behind it. Outcomes of binds go with
+the next round and its commit; no pod waits for them.
 """
 
-KAFKA_PACE_MS = 20
-"""Over Kafka, where a record costs each of its readers a fetch: the processor is the limit long
-before the network is.
+OVER_KAFKA = Pace(turns_ms=20)
+"""Over Kafka a record costs each of its readers a fetch: the processor is the limit long before the
+network is.
 """
 
 KAFKA_GATHER_MS = {"permit": 40, "preemption": 40}
@@ -72,13 +89,14 @@ and a record every second of each journal would be all that an idle run writes.
 """
 
 
-def rhythm(core: Core[Any], pace_ms: int = 0, is_alone: bool = False) -> Rhythm:
+def rhythm(core: Core[Any], pace: Pace = AT_ONCE, is_alone: bool = False) -> Rhythm:
     """When the owner of a core takes its turns; `is_alone`: no other process can own anything."""
     service = service_of(core.journal)
     by_service = LINGER_MS.get(service, {})
     return Rhythm(
-        pace_ms=pace_ms if service == PACED else 0,
+        pace_ms=pace.turns_ms if service == PACED else 0,
         linger_ms={name: by_service.get(service_of(name), 0) for name in core.sources},
+        offers_ms=pace.outcomes_ms if service == ASKS else 0,
         is_alert=service in ALERT,
         behind=BEHIND.get(service, 0),
         heartbeat_ms=ALONE_MS if is_alone else HEARTBEAT_MS,

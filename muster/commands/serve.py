@@ -69,7 +69,7 @@ def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
         config=config,
         policy=SnapshotPolicy(every_ms=1_000 * snapshot_seconds),
         owner=what.owner or default_owner(),
-        pace_ms=address.pace_ms,
+        pace=address.pace,
         judges=None if kube is None else judges_of(profiles, kube.cluster),
         binders=binders_of(profiles, writes=True),
     )

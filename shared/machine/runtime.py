@@ -135,14 +135,16 @@ class Host:
 @dataclass(frozen=True)
 class Rhythm:
     """When turns are taken: they begin at least `pace_ms` apart, and the news of a source waits up
-    to `linger_ms[source]` for a turn that something else causes; if `is_alert`, not while the core
-    has a timer running. Before it goes on from one turn to the next an owner lets the loop turn
-    `behind` times: those before it in the flow have theirs first. What says nothing is recorded
-    every `heartbeat_ms`; more than HEARTBEAT_MS is for those whose silence nobody listens to.
+    to `linger_ms[source]` for a turn that something else causes, what the shell offers up to
+    `offers_ms`; if `is_alert`, not while the core has a timer running. Before it goes on from one
+    turn to the next an owner lets the loop turn `behind` times: those before it in the flow have
+    theirs first. What says nothing is recorded every `heartbeat_ms`; more than HEARTBEAT_MS is for
+    those whose silence nobody listens to.
     """
 
     pace_ms: int = 0
     linger_ms: Mapping[str, int] = field(default_factory=dict)
+    offers_ms: int = 0
     is_alert: bool = False
     behind: int = 0
     heartbeat_ms: int = HEARTBEAT_MS
@@ -213,7 +215,8 @@ class Owner(Generic[S]):
     def offer(self, event: Event) -> None:
         """Hand in something observed outside; it is recorded in the next turn."""
         self._offers.append(event)
-        self._wake.set()
+        if len(self._offers) == 1:  # what was offered before does not wait longer
+            self._wake_within(self._rhythm.offers_ms)
 
     async def claim(self) -> None:
         """Append the claim, fold everything before it, and open the shell.
@@ -247,13 +250,16 @@ class Owner(Generic[S]):
 
     def _arrived(self, index: int) -> None:
         known, self._fresh[index] = self._fresh[index], True
-        rhythm = self._rhythm
-        linger_ms = rhythm.linger_ms.get(self._readers[index].journal, 0)
-        if not linger_ms or (rhythm.is_alert and self.core.due_ms(self.state) is not None):
+        linger_ms = self._rhythm.linger_ms.get(self._readers[index].journal, 0)
+        if not known or not linger_ms or self._rhythm.is_alert:
+            self._wake_within(linger_ms)
+
+    def _wake_within(self, linger_ms: int) -> None:
+        """A turn begins when something else causes one, at the latest then."""
+        is_alert = self._rhythm.is_alert and self.core.due_ms(self.state) is not None
+        if not linger_ms or is_alert:
             self._wake.set()
             return
-        if known:
-            return  # what it told before does not wait longer
         loop = asyncio.get_running_loop()
         until_s = loop.time() + linger_ms / 1000
         if self._lingering is not None:

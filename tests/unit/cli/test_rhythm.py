@@ -6,7 +6,7 @@ import pytest
 
 from muster.addresses import parse_bus
 from muster.mesh import all_journals, make_core
-from muster.rhythm import KAFKA_PACE_MS, KAFKA_REST_MS, LINGER_MS, PACE_MS, rhythm
+from muster.rhythm import KAFKA_REST_MS, LINGER_MS, ONE_PROCESS, OVER_KAFKA, rhythm
 from shared.adapters import kafka_bus
 from shared.model.ids import service_of
 
@@ -36,10 +36,19 @@ async def test_a_kafka_client_lets_the_journals_of_its_service_rest(monkeypatch)
     assert made == {"muster-placement-2": {"binding": 40}, "muster-ingest-0": {}}
 
 
-def test_only_ingest_keeps_a_pace_and_a_longer_one_over_kafka():
-    addresses = ("sqlite:journals.db", PACE_MS), ("kafka://nowhere:1", KAFKA_PACE_MS)
-    for address, pace_ms in addresses:
-        told_ms = parse_bus(address).pace_ms
-        paces_ms = {name: rhythm(make_core(name, 1), told_ms).pace_ms for name in all_journals(1)}
-        assert paces_ms.pop("ingest/0") == pace_ms
-        assert set(paces_ms.values()) == {0}
+@pytest.mark.parametrize(
+    ("address", "pace"), [("sqlite:journals.db", ONE_PROCESS), ("kafka://nowhere:1", OVER_KAFKA)]
+)
+def test_ingest_alone_keeps_a_pace_and_only_outcomes_of_binds_wait(address, pace):
+    told = parse_bus(address).pace
+    assert told == pace
+    rhythms = {name: rhythm(make_core(name, 1), told) for name in all_journals(1)}
+    paces_ms = {name: one.pace_ms for name, one in rhythms.items()}
+    offers_ms = {name: one.offers_ms for name, one in rhythms.items()}
+    assert paces_ms == {**dict.fromkeys(rhythms, 0), "ingest/0": pace.turns_ms}
+    assert offers_ms == {**dict.fromkeys(rhythms, 0), "binding/0": pace.outcomes_ms}
+
+
+def test_over_kafka_turns_are_further_apart_and_outcomes_wait_for_nothing():
+    assert OVER_KAFKA.turns_ms > ONE_PROCESS.turns_ms
+    assert OVER_KAFKA.outcomes_ms == 0

@@ -396,6 +396,41 @@ async def test_news_that_may_wait_long_does_not_hold_up_news_that_may_not(bus, s
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_what_is_offered_waits_for_company(bus, store, monkeypatch):
+    monkeypatch.setattr(runtime, "HEARTBEAT_MS", 600_000)
+    source = owner(ToyIngest(), bus, store)
+    await source.claim()
+    follower = owner(ToyFollower(), bus, store, rhythm=Rhythm(offers_ms=600_000))
+    await follower.claim()
+    running = asyncio.create_task(follower.run())
+    await asyncio.sleep(0.02)
+    before = follower.stats.records
+    for number in (1, 2):
+        follower.offer(WatchAdvanced(number))
+        await asyncio.sleep(0.02)  # time enough for a turn of its own
+    assert (follower.offers, follower.stats.records) == (2, before)
+    await turn(source, 3)
+    await consumed(follower, 1)
+    assert follower.offers == 0
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_is_offered_has_a_turn_without_company_too(bus, store, monkeypatch):
+    monkeypatch.setattr(runtime, "HEARTBEAT_MS", 600_000)
+    member = owner(ToyIngest(), bus, store, rhythm=Rhythm(offers_ms=20))
+    await member.claim()
+    running = asyncio.create_task(member.run())
+    await asyncio.sleep(0.02)
+    for revision in (1, 2, 3):
+        member.offer(WatchAdvanced(revision))
+    async with asyncio.timeout(10):
+        while member.state.total < 6:  # noqa: ASYNC110 (a turn tells nobody)
+            await asyncio.sleep(0.002)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 @pytest.mark.parametrize(("pace_ms", "turns"), [(0, 3), (500, 1)])
 async def test_turns_begin_apart(bus, store, pace_ms, turns):
     member = owner(ToyIngest(), bus, store, rhythm=Rhythm(pace_ms))
