@@ -85,8 +85,13 @@ def judges_of(config: Configuration | None, source: ObjectSource) -> Judges | No
 
 
 def binders_of(config: Configuration | None, writes: bool) -> Binders | None:
-    """Who asks the extender that binds; `writes`: it knows the cluster, and writes to it."""
-    return HttpBinders(writes) if config is not None and _binder(config) is not None else None
+    """Who asks the extender that binds. `writes`: it, as plugins that bind, knows the cluster and
+    writes to it.
+    """
+    if config is None:
+        return None
+    somebody = _binder(config) is not None or any(profile.bind for profile in config.profiles)
+    return HttpBinders(writes) if somebody else None
 
 
 def _binder(config: Configuration) -> Extender | None:

@@ -99,8 +99,7 @@ class Acting:
             async with self._room:
                 text = await self._binders.bind(binder, ref, node)
             if not text:
-                # Whether the cluster shows it is looked at.
-                return Outcome(Answer.ASSIGNED if self._binders.writes else None)
+                return self._bound()
             log.warning("extender %s does not bind %s: %s", binder.url, ref.name, text)
             if not binder.ignorable:
                 return Outcome(Answer.REFUSED, text[:TEXT_MAX])
@@ -118,8 +117,13 @@ class Acting:
                 text = f'running Bind plugin "{one.name}": {said}'
                 return Outcome(Answer.REFUSED, text[:TEXT_MAX])
             if said:
-                return Outcome(Answer.DONE)
+                return self._bound()
         return Outcome(None)
+
+    def _bound(self) -> Outcome:
+        """Somebody says so: whether the cluster shows it is looked at; a simulated one is told."""
+        writes = self._binders is not None and self._binders.writes
+        return Outcome(Answer.ASSIGNED if writes else None)
 
     async def post_bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> None:
         """All of them are told; what goes wrong is counted and logged."""

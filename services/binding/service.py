@@ -204,7 +204,7 @@ class BindingShell:
         spec = state.hooked[pod]
         outcome = await self._acting.bind(state.config, spec, ref_at(state, row), node)
         column = np.array([pod], np.int64)
-        if outcome.answer in (Answer.DONE, Answer.ASSIGNED):
+        if outcome.answer is Answer.ASSIGNED:
             self._tell_later(pod, state.table.nodes.item(row))
         if outcome.answer is not None:
             texts = (outcome.text,) if outcome.text else ()

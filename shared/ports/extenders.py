@@ -58,7 +58,9 @@ class Binders(Protocol):
     """Asks extenders to bind pods."""
 
     writes: bool
-    """Whether the extender itself tells the cluster; a simulated one it does not know."""
+    """Whether the extender itself, or a plugin that binds, tells the cluster; they do not know a
+    simulated one.
+    """
 
     async def bind(self, extender: Extender, pod: PodRef, node: str) -> str:
         """Why the pod is not bound, empty = it is. Takes no longer than the extender may."""

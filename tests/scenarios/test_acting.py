@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from shared.adapters.extenders import HttpBinders
 from shared.events.binding import BindsAsked, PreBindFailed
 from shared.framework.custom import PLUGINS, Registered
 from shared.model.columns import unpack
@@ -12,6 +13,7 @@ from shared.model.ids import BINDING
 from shared.model.objects import PodSpec
 from shared.model.profile import CustomPlugin, Profile
 from shared.ports.bind_plugin import BindPlugin, BoundPod
+from shared.ports.extenders import Binders
 from tests.scenarios.scene import Scene, node, play
 
 CPU = 100
@@ -53,9 +55,12 @@ class Acts(BindPlugin):
 
 
 class Binds(BindPlugin):
-    """Leaves some pods to DefaultBinder, refuses one once, and fails for another once."""
+    """Leaves some pods to DefaultBinder, refuses one once, and fails for another once; of `mine` it
+    says that it is bound, which is true from the third time on where it can write.
+    """
 
     asked: ClassVar[list[str]] = []
+    cluster: ClassVar[Any] = None
 
     async def bind(self, pod: BoundPod, node: str) -> Any:
         self.asked.append(pod.name)
@@ -65,6 +70,10 @@ class Binds(BindPlugin):
                 return "not on a Monday"
             case "broken" if count < 2:
                 raise ConnectionError("gone away")
+            case "mine":
+                if self.cluster is not None and count > 2:
+                    self.cluster.foreign_bind(pod.uid, node)
+                return True
         return False
 
 
@@ -115,13 +124,21 @@ def _known(plugin: Any, kept: list[Any]):
     PLUGINS.clear()
 
 
-def played(story: Any, *points: str, name: str, placements: int = 1, nodes: int = 2) -> None:
+def played(
+    story: Any,
+    *points: str,
+    name: str,
+    placements: int = 1,
+    nodes: int = 2,
+    binders: Binders | None = None,
+) -> None:
     own = (CustomPlugin(name, "0"),)
     columns: dict[str, Any] = dict.fromkeys(points, own)
     profile = Profile(**columns)
     binding = {point: {SCHEDULER: own} for point in points}
     made = [node(f"node-{number}", 1_000) for number in range(nodes)]
-    play(story, *made, profiles=[profile], binding=binding, placements=placements)
+    more: dict[str, Any] = {"placements": placements, "binders": binders}
+    play(story, *made, profiles=[profile], binding=binding, **more)
 
 
 @pytest.mark.parametrize("placements", [1, 2])
@@ -213,6 +230,19 @@ def test_bind_comes_before_default_binder_which_takes_what_is_left(binds):
         assert binds.errors == 1
 
     played(story, "bind", name="Binds")
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_plugin_that_says_it_has_bound_a_pod_is_asked_until_the_cluster_shows_it(binds, writes):
+    """A simulated cluster, which it does not know, is told."""
+
+    async def story(scene: Scene):
+        binds.cluster = scene.cluster if writes else None
+        scene.pods("mine", cpu_milli=CPU)
+        await scene.settle(60)
+        assert (scene.running("mine"), binds.asked.count("mine")) == (1, 3 if writes else 1)
+
+    played(story, "bind", name="Binds", binders=HttpBinders(writes))
 
 
 def test_pods_that_permit_lets_wait_hold_their_places_and_go_together(companions):

@@ -250,7 +250,8 @@ def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]], profile: s
     if names[BIND][-1] != "DefaultBinder":
         raise plugins.error(
             BIND,
-            f"{names[BIND][-1]} would never be asked: DefaultBinder, before it, binds all pods",
+            f"{names[BIND][-1]} would never be asked: DefaultBinder, before it, binds all pods; "
+            'disable "*" here and enable it before DefaultBinder',
         )
     if "SchedulingGates" not in names[PRE_ENQUEUE]:
         raise plugins.error(PRE_ENQUEUE, "a profile without SchedulingGates is not supported")

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from muster.cli import main
 from muster.faults import UsageFault
@@ -11,6 +12,7 @@ from muster.plugins import load
 from shared.framework.custom import PLUGINS
 
 ROOT = Path(__file__).resolve().parents[3]
+DOCS = ROOT / "docs" / "plugins.md"
 EXAMPLE = ROOT / "examples" / "plugins"
 PLUGIN, CONFIG = EXAMPLE / "off_spot.py", EXAMPLE / "scheduler-config.yaml"
 TEAMS, TEAMS_CONFIG = EXAMPLE / "teams.py", EXAMPLE / "teams-config.yaml"
@@ -266,6 +268,12 @@ def test_a_binder_that_would_never_be_asked_is_refused(tmp_path, capsys):
     assert main(words) == 2
     rule = "One would never be asked: DefaultBinder, before it, binds all pods"
     assert rule in capsys.readouterr().err
+    (told,) = (line for line in DOCS.read_text().splitlines() if line.startswith("`bind: {"))
+    settings = yaml.safe_load(config.read_text())
+    plugins = yaml.safe_load(told.strip("`.").replace("Mine", "One"))
+    settings["profiles"][0]["plugins"] = plugins
+    config.write_text(yaml.safe_dump(settings))
+    assert main([*words, "--run-dir", str(tmp_path / "run")]) == 0
 
 
 def test_a_run_with_a_plugin_that_reserves_says_what_is_used_up_and_is_replayed(tmp_path, capsys):
