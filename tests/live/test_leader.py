@@ -92,9 +92,11 @@ def test_one_decides_and_the_other_stands_by(servers: KubeServers, case: Case, t
                 assert lease(api)["holderIdentity"] == ""
     done = [post for post in case.posts() if post.code == 201]
     assert len(done) == len(nodes_of(api)) == 4
-    by_first = {"by-first", "by-first-again", "at-the-end"}
-    assert not_decided(case, folders[0]) == {"by-second"}
-    assert not_decided(case, folders[1]) == by_first
+    # Who goes on with its watch where it ended may see a pod before it sees that the other has
+    # bound it, and is refused then.
+    assert not_decided(case, folders[0]) <= {"by-second"}
+    assert {"by-first", "at-the-end"} <= not_decided(case, folders[1])
+    assert not_decided(case, folders[1]) <= {"by-first", "by-first-again", "at-the-end"}
 
 
 def not_decided(case: Case, folder: Path) -> set[str]:
