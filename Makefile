@@ -49,7 +49,7 @@ test: $(DEV_STAMP) ## Run the tests, two workers (T=path, ARGS=..., PYTEST_WORKE
 
 check: lint test ## Format, lint, types, import contracts, then all tests (tidy tests among them)
 
-parity: $(DEV_STAMP) ## Compare 10,000 cases with kube-scheduler's own code (ARGS="--cases N --seed S --configs")
+parity: $(DEV_STAMP) ## Compare 10,000 cases with kube-scheduler's own code (ARGS="--cases N --seed S --kind K")
 	@$(BIN)/python -m tests.parity $(ARGS)
 
 lint: $(DEV_STAMP) ## Everything of `check` except the tests

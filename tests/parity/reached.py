@@ -1,6 +1,6 @@
 """How much of kube-scheduler's plugins a run of cases has reached, statement by statement.
 
-    GOCOVERDIR=DIR python -m tests.parity --cases 500
+    GOCOVERDIR=DIR python -m tests.parity
     python -m tests.parity.reached DIR --at-least 80
 
 It reads what the program of `deploy/servers/install.sh parity-cover` left in DIR, with Go's own

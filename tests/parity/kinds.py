@@ -1,0 +1,55 @@
+"""The kinds of cases there are. Each has a module that draws it and tests of its own; `make parity`
+takes them all.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from tests.parity import (
+    cases,
+    compare,
+    extending,
+    images,
+    postfilter,
+    preempting,
+    sampling,
+    volumes,
+)
+from tests.parity.configs import configured, preempting_configured
+from tests.parity.draft import Object
+
+PLAIN = "plain"
+
+
+def kinds(url: str) -> dict[str, Callable[[int], Object]]:
+    """What draws a case of each kind from its seed; extenders are at `url`."""
+    return {
+        PLAIN: cases.case,
+        "configs": configured,
+        "images": images.case,
+        "volumes": volumes.case,
+        "sampling": sampling.case,
+        "extenders": partial(extending.case, url=url),
+        "preempt": preempting.case,
+        "ending": postfilter.case,
+        "preempt-configs": preempting_configured,
+        "preempt-volumes": partial(volumes.case, preempt=True),
+        "preempt-extenders": partial(extending.preempting_case, url=url),
+    }
+
+
+def turns(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """The kinds in the order in which they take turns: these, or, if none is named, a plain case
+    before each of the others.
+    """
+    if names:
+        return list(names)
+    return [one for kind in known if kind != PLAIN for one in (PLAIN, kind)]
+
+
+def differences(asked: Object, ours: Object, theirs: Object) -> list[str]:
+    """What is not the same; of pods that make room, who goes as well."""
+    both_answer = "pods" in ours and "pods" in theirs
+    if asked.get("preempt") and both_answer:
+        return preempting.differences(asked, ours, theirs)
+    return compare.differences(ours, theirs)
