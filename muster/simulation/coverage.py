@@ -28,6 +28,7 @@ _EVENTS: tuple[tuple[type[Event], str], ...] = (
     (NominationStale, "preemption-stale"),
     (NominationLost, "preemption-lost"),
 )
+ELSEWHERE = "the nominated pod has a place already"
 _VOLUMES: tuple[tuple[type[Event], str], ...] = (
     (VolumesChosen, "volumes-chosen"),
     (VolumesBound, "volumes-bound"),
@@ -71,6 +72,7 @@ EVENTS = (
     "gang-released-with-holds",
     "gang-timed-out-with-holds",
     *(name for _kind, name in _EVENTS),
+    "preemptor-went-elsewhere",
     *(f"unknown-bind-{outcome}" for outcome in _OUTCOMES),
     "foreign-bind-absorbed",
     "late-post-after-re-placement",
@@ -99,6 +101,8 @@ def of_journals(journals: Mapping[str, Journal]) -> Counter[str]:
                 if isinstance(event, GangCommitted):
                     seen["gang-committed"] += 1
                     seen["gang-across-shards"] += event.shards > 1
+                if isinstance(event, NominationLost):
+                    seen["preemptor-went-elsewhere"] += event.reason == ELSEWHERE
                 for kind, name in (*_EVENTS, *_VOLUMES):
                     seen[name] += isinstance(event, kind)
     return seen

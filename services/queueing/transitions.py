@@ -17,7 +17,7 @@ class Pod(IntEnum):
     LEFT = 4  # refused by a shard, to be tried at another
     PARKED = 5  # refused by every shard
     ASKING = 6  # parked, preemption looks for victims
-    PREEMPTING = 7  # parked, victims are leaving
+    PREEMPTING = 7  # parked, victims are leaving: nobody asks for it, but it may go elsewhere
     NOMINATED = 8  # the victims are gone, to be tried at the nominating shard
     BACKOFF = 9  # waits for its backoff to end
     WAITING = 10  # member of a gang that is not being tried
@@ -33,7 +33,7 @@ _RULES: tuple[tuple[str, Pod, tuple[Pod, ...]], ...] = (
         Pod.GATED,
         (
             *(Pod.UNKNOWN, Pod.READY, Pod.IN_FLIGHT, Pod.LEFT, Pod.PARKED, Pod.ASKING),
-            *(Pod.BACKOFF, Pod.WAITING, Pod.TRYING),
+            *(Pod.PREEMPTING, Pod.BACKOFF, Pod.WAITING, Pod.TRYING),
         ),
     ),
     (
@@ -56,7 +56,7 @@ _RULES: tuple[tuple[str, Pod, tuple[Pod, ...]], ...] = (
     ("reserved", Pod.RESERVED, (Pod.IN_FLIGHT,)),
     ("refused", Pod.LEFT, (Pod.IN_FLIGHT,)),
     ("parked", Pod.PARKED, (Pod.READY, Pod.LEFT)),
-    ("woken", Pod.READY, (Pod.PARKED,)),
+    ("woken", Pod.READY, (Pod.PARKED, Pod.PREEMPTING)),
     (
         "delayed",
         Pod.BACKOFF,
@@ -65,8 +65,13 @@ _RULES: tuple[tuple[str, Pod, tuple[Pod, ...]], ...] = (
     ("activated", Pod.READY, (Pod.BACKOFF,)),
     ("preempt_asked", Pod.ASKING, (Pod.PARKED,)),
     ("preemption_opened", Pod.PREEMPTING, (Pod.ASKING,)),
+    ("victims_leaving", Pod.PREEMPTING, (Pod.READY, Pod.LEFT)),
     ("preemption_closed", Pod.PARKED, (Pod.ASKING,)),
-    ("nomination_ready", Pod.NOMINATED, (Pod.ASKING, Pod.PREEMPTING, Pod.PARKED, Pod.BACKOFF)),
+    (
+        "nomination_ready",
+        Pod.NOMINATED,
+        (Pod.ASKING, Pod.PREEMPTING, Pod.PARKED, Pod.BACKOFF, Pod.READY, Pod.LEFT),
+    ),
     ("gang_dispatched", Pod.TRYING, (Pod.WAITING,)),
     ("gang_committed", Pod.RESERVED, (Pod.TRYING,)),
     ("bound", Pod.BOUND, tuple(state for state in Pod if state is not Pod.GONE)),

@@ -118,7 +118,7 @@ def reserved(state: PlacementState, event: Reserved) -> None:
     assert_not_over(state, event.sig, put(state, rows, event.sig, nodes, masks))
     if state.nominated:
         for pod in ids.tolist():
-            nominations.drop_of_pod(state, pod)
+            nominations.placed(state, pod)
         nominations.pods_came(state, nodes)
 
 
@@ -133,7 +133,7 @@ def _reserved_one(state: PlacementState, sig: int, pod: int, node: int, mask: in
     for column, _amount in state.sigs[sig].amount_checks:
         assert free[column] >= 0.0, over_story(state, at)
     if state.nominated:
-        nominations.drop_of_pod(state, pod)
+        nominations.placed(state, pod)
         nominations.pods_came(state, np.array([node], np.int64))
 
 

@@ -26,6 +26,7 @@ NewHeld = dict[int, list[tuple[Signature, int]]]
 NODE_GONE = "the nominated node is gone"
 SPACE_LOST = "the nominated space is taken"
 POD_GONE = "the nominated pod is gone"
+PLACED = "the nominated pod has a place already"
 
 
 def held_against(state: PlacementState, priority: int, pod: int = 0) -> NewHeld:
@@ -172,6 +173,18 @@ def drop_of_pod(state: PlacementState, pod: int) -> None:
     ask = state.nominated.get(pod)
     if ask is not None:
         drop(state, ask)
+
+
+def placed(state: PlacementState, pod: int) -> None:
+    """The pod found its place. A nomination that waits for victims is said to be lost, so that none
+    of them goes that is there yet.
+    """
+    one = state.nominations.get(state.nominated.get(pod, 0))
+    if one is not None and not one.announced:
+        one.lost = one.lost or PLACED
+        state.stirred.add(one.node)
+    else:
+        drop_of_pod(state, pod)
 
 
 def pods_left(state: PlacementState, pods: list[int]) -> None:

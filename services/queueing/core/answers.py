@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from services.queueing.core import looks, members, moves
+from services.queueing.core import looks, members, moves, preempting
 from services.queueing.core.pods import SMALL
 from services.queueing.core.relabel import concerned
 from services.queueing.core.state import Attempt, Left, QueueingState, Refusal, Sig, by_number
@@ -94,6 +94,8 @@ def _leave_over(state: QueueingState, sig: Sig, attempt: Attempt, ids: I64) -> N
         state.enlist_left(sig, attempt.attempt, left)
     left.ids.frombytes(ids.tobytes())
     left.live += len(ids)
+    if state.room:
+        preempting.refused(state, ids)
 
 
 def improved(state: QueueingState, event: Improved) -> None:

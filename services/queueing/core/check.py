@@ -26,6 +26,10 @@ def check(state: QueueingState) -> None:
         assert gang.waiting == np.count_nonzero(mine == Pod.WAITING), f"gang {number} waiting"
         assert gang.attempt or not np.count_nonzero(mine == Pod.TRYING), f"gang {number} trying"
     assert sorted(state.nominated) == pods.in_state(Pod.NOMINATED).tolist(), "nominated"
+    leaving = set(state.leaving)
+    assert leaving.issuperset(pods.in_state(Pod.PREEMPTING).tolist()), "victims of nobody"
+    assert leaving.isdisjoint(state.room), "room is made while victims leave"
+    assert leaving.isdisjoint(pods.in_state(Pod.ASKING).tolist()), "victims asked for twice"
     asking = sum(sig.asking for sig in state.sigs.values())
     assert asking == counts[Pod.ASKING], "pods that preemption looks for victims for"
     assert sorted(state.askers) == [n for n, sig in sorted(state.sigs.items()) if sig.asking]
@@ -38,11 +42,14 @@ def _check_sig(state: QueueingState, sig: Sig) -> None:
     assert sig.fifo.live == np.count_nonzero(codes == Pod.READY), f"signature {sig.sig} ready"
     parked = np.count_nonzero(codes == Pod.PARKED)
     assert sig.parked_live == parked, f"signature {sig.sig} parked"
+    preempting = np.count_nonzero(codes == Pod.PREEMPTING)
+    assert sig.preempting == preempting, f"signature {sig.sig} preempting"
     left = sum(left.live for left in sig.left.values())
     assert left == np.count_nonzero(codes == Pod.LEFT), f"signature {sig.sig} leftovers"
     # No lost wake-up: whoever is parked is refused by every shard, or is about to be woken.
     refused = sig.mask == state.all_mask
-    assert not parked or refused or sig.sig in state.wake, f"signature {sig.sig} sleeps"
+    waits = parked or preempting
+    assert not waits or refused or sig.sig in state.wake, f"signature {sig.sig} sleeps"
 
 
 def _check_attempts(state: QueueingState) -> None:

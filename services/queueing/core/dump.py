@@ -41,6 +41,10 @@ GANG_FIELDS = (
     *("timeout_ms", "attempt", "failures", "tried_ms", "failed_ms", "until_ms", "priority"),
     *("message", "verdict", "running", "look_ms", "looked", "tell_ms"),
 )
+INDEXED = (
+    *(Pod.READY, Pod.PARKED, Pod.LEFT, Pod.IN_FLIGHT, Pod.BACKOFF),
+    *(Pod.ASKING, Pod.PREEMPTING),
+)
 LANE_FIELDS = ("gang", "priority", "until_ms")
 RATE_FIELDS = ("since_ms", "count", "last", "at_ms")
 
@@ -83,6 +87,8 @@ def dump(state: QueueingState) -> dict[str, Any]:
         "heirs": [list(heir) for heir in state.heirs],
         **({"gates": [list(one) for one in sorted(state.gates.items())]} if state.gates else {}),
         **({"uncut": sorted(state.uncut)} if state.uncut else {}),
+        **({"leaving": sorted(state.leaving)} if state.leaving else {}),
+        **({"room": [list(one) for one in sorted(state.room.items())]} if state.room else {}),
         "lane": _fields(state.lane, LANE_FIELDS),
         "listing_ms": state.listing_ms,
         "rate": _fields(state.rate, RATE_FIELDS),
@@ -144,6 +150,10 @@ def load(state: QueueingState, body: Any) -> None:
     state.closed = dict.fromkeys(body["closed"])
     state.heirs = [(at, old, new) for at, old, new in body.get("heirs", ())]
     state.gates = dict(body.get("gates", ()))
+    # Older snapshots have none: then nobody was tried while victims were leaving.
+    waits = state.pods.in_state(Pod.PREEMPTING).tolist()
+    state.leaving = dict.fromkeys(body.get("leaving", waits))
+    state.room = dict(body.get("room", ()))
     state.uncut = dict.fromkeys(body.get("uncut", ()), True)
     _fill(state.lane, LANE_FIELDS, body["lane"])
     state.listing_ms = body["listing_ms"]
@@ -181,7 +191,7 @@ def _load_sig(state: QueueingState, values: list[Any]) -> None:
 def _index_pods(state: QueueingState) -> None:
     """Make the indexes that the pod columns imply, in the order in which pods were queued."""
     pods = state.pods
-    for code in (Pod.READY, Pod.PARKED, Pod.LEFT, Pod.IN_FLIGHT, Pod.BACKOFF, Pod.ASKING):
+    for code in INDEXED:
         ids = pods.in_state(code)
         if not len(ids):
             continue
@@ -202,6 +212,9 @@ def _index_pods(state: QueueingState) -> None:
         elif code is Pod.ASKING:
             for pod in ids.tolist():
                 state.sigs[state.asks[pod].sig].asking += 1
+        elif code is Pod.PREEMPTING:
+            for number, part in by_number(pods.sig[rows].astype(np.int64)):
+                state.sigs[number].preempting = len(part)
         else:
             for number, part in by_number(pods.sig[rows].astype(np.int64)):
                 _index_sig(state, state.sigs[number], code, ids[part])
@@ -221,7 +234,7 @@ def _index_pods(state: QueueingState) -> None:
 def reindex(state: QueueingState) -> None:
     """Make all indexes again: pods have other signatures than when they were made."""
     for sig in state.sigs.values():
-        sig.fifo, sig.lane, sig.asking = Fifo(), -1, 0
+        sig.fifo, sig.lane, sig.asking, sig.preempting = Fifo(), -1, 0, 0
         sig.parked, sig.parked_live, sig.askable = array("q"), 0, 0
         sig.left = {at: Left(one.tried, one.rounds) for at, one in sig.left.items()}
     for attempt in state.attempts.values():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from services.queueing.core import members
+from services.queueing.core import leaving, members
 from services.queueing.core.config import ATTEMPTS_MAX, backoff_ms
 from services.queueing.core.pods import CODES, SMALL, Rows
 from services.queueing.core.state import QueueingState, Sig, by_number
@@ -40,6 +40,10 @@ def _leave(state: QueueingState, code: Pod, ids: I64, rows: Rows) -> None:
                 _unpark(state, state.sigs[number], ids[part])
         case Pod.ASKING:
             leave_asking(state, ids.tolist())
+        case Pod.PREEMPTING:
+            for number, part in by_number(pods.sig[rows].astype(np.int64)):
+                state.sigs[number].preempting -= len(part)
+                state.refresh(state.sigs[number])
         case Pod.NOMINATED:
             for pod in ids.tolist():
                 state.nominated.pop(pod, None)
@@ -176,6 +180,8 @@ def finish(state: QueueingState, event: str, column: bytes) -> None:
         rows = pods.rows(ids)
     leave(state, ids, rows)
     pods.move(event, ids, rows)
+    if state.leaving or state.room:
+        leaving.forget(state, ids.tolist())
     if state.gangs:
         if event == "bound":
             members.count(state, rows, running=1)
@@ -190,4 +196,6 @@ def _finish_reserved(state: QueueingState, event: str, ids: Sequence[int]) -> bo
             return False
     for pod in ids:
         pods.move_one(event, pod - pods.base)
+    if state.leaving or state.room:
+        leaving.forget(state, ids)
     return True

@@ -4,7 +4,7 @@ from heapq import heappush
 
 import numpy as np
 
-from services.queueing.core import moves
+from services.queueing.core import leaving, moves
 from services.queueing.core.config import UNITS_DISPATCH_MIN, URGENT_ROUNDS_MAX
 from services.queueing.core.messages import may_preempt
 from services.queueing.core.pods import SMALL
@@ -82,6 +82,10 @@ def parked(state: QueueingState, event: Parked) -> None:
             sig.askable += len(ids)
     else:
         moves.refuse(state, ids)
+        ids = _without_waiting(state, sig, ids)
+        if not len(ids):
+            return
+        rows = pods.rows(ids)
         pods.move("parked", ids, rows)
         if may_preempt(sig, state.config):
             alone = pods.gang[rows] == 0
@@ -98,6 +102,18 @@ def parked(state: QueueingState, event: Parked) -> None:
         del sig.parked[:]
         sig.parked.frombytes(packed.tobytes())
     state.refresh(sig)
+
+
+def _without_waiting(state: QueueingState, sig: Sig, ids: I64) -> I64:
+    """Those for whom victims are leaving go on waiting for them."""
+    if not state.leaving:
+        return ids
+    waits = leaving.is_open(state, ids)
+    if waits.any():
+        leaving.wait(state, "victims_leaving", ids[waits])
+        look_later(state, sig)
+    left: I64 = ids[~waits]
+    return left
 
 
 def look_later(state: QueueingState, sig: Sig) -> None:

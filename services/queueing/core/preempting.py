@@ -6,7 +6,7 @@ read here; the highest ask known to be over tells.
 
 import numpy as np
 
-from services.queueing.core import moves
+from services.queueing.core import leaving, moves
 from services.queueing.core.config import ASK_AGAIN_MS, ASK_PODS_MAX, ASK_SIGS_MAX, ASKS_OPEN_MAX
 from services.queueing.core.own import parked_ids
 from services.queueing.core.state import Ask, QueueingState, Sig
@@ -17,7 +17,7 @@ from shared.events.queueing import PreemptAsked
 from shared.model.columns import I64, pack, unpack
 
 ASKS_KEPT_MAX = 2 * ASKS_OPEN_MAX
-MADE_ROOM_FOR = (Pod.ASKING, Pod.PREEMPTING, Pod.PARKED, Pod.BACKOFF)
+MADE_ROOM_FOR = (Pod.ASKING, Pod.PREEMPTING, Pod.PARKED, Pod.BACKOFF, Pod.READY, Pod.LEFT)
 
 
 def _one(pod: int) -> I64:
@@ -32,6 +32,7 @@ def asked(state: QueueingState, event: PreemptAsked) -> None:
     pods.move("preempt_asked", ids, rows)
     for pod in ids.tolist():
         before = state.asks.get(pod)
+        state.room.pop(pod, None)
         state.asks[pod] = Ask(event.sig, before.ended if before is not None else 0)
     sig = state.sigs[event.sig]
     sig.asking += len(ids)
@@ -56,7 +57,8 @@ def opened(state: QueueingState, event: PreemptionOpened) -> None:
     ask = _open_ask(state, event.pod, event.ask)
     if ask is not None and state.pods.state_of(event.pod) is Pod.ASKING:
         moves.leave_asking(state, [event.pod])
-        state.pods.move_one("preemption_opened", event.pod - state.pods.base)
+        state.leaving[event.pod] = None
+        leaving.wait(state, "preemption_opened", _one(event.pod))
 
 
 def closed(state: QueueingState, event: PreemptionClosed) -> None:
@@ -64,7 +66,7 @@ def closed(state: QueueingState, event: PreemptionClosed) -> None:
     ask = _open_ask(state, event.pod, event.ask)
     if ask is None:
         return
-    ask.ended = event.ask
+    _over(state, ask, event.pod, event.ask)
     pods, one = state.pods, _one(event.pod)
     code = pods.state_of(event.pod)
     if code is Pod.PREEMPTING:
@@ -101,14 +103,34 @@ def ready(state: QueueingState, event: NominationReady) -> None:
     ask = _open_ask(state, event.pod, event.ask)
     if ask is None:
         return
-    ask.ended = event.ask
-    code = state.pods.state_of(event.pod)
+    code, was_leaving = state.pods.state_of(event.pod), event.pod in state.leaving
+    _over(state, ask, event.pod, event.ask)
     if code in MADE_ROOM_FOR:
-        if code is not Pod.PREEMPTING:  # which counts for nothing
-            one = _one(event.pod)
-            moves.leave(state, one, state.pods.rows(one))
-        state.pods.move_one("nomination_ready", event.pod - state.pods.base)
-        state.nominated[event.pod] = event.shard
+        _nominate(state, event.pod, event.shard)
+    elif code is Pod.IN_FLIGHT and was_leaving:
+        state.room[event.pod] = event.shard
+
+
+def _nominate(state: QueueingState, pod: int, shard: int) -> None:
+    """It is tried at that shard next."""
+    one = _one(pod)
+    moves.leave(state, one, state.pods.rows(one))
+    state.pods.move_one("nomination_ready", pod - state.pods.base)
+    state.nominated[pod] = shard
+
+
+def refused(state: QueueingState, ids: I64) -> None:
+    """Those of these leftovers for whom room was made meanwhile are tried there."""
+    for pod in ids.tolist():
+        shard = state.room.pop(pod, None)
+        if shard is not None:
+            _nominate(state, pod, shard)
+
+
+def _over(state: QueueingState, ask: Ask, pod: int, number: int) -> None:
+    """An ask is: nobody leaves for the pod any more."""
+    ask.ended = number
+    leaving.forget(state, (pod,))
 
 
 def lost(state: QueueingState, event: NominationLost) -> None:
@@ -116,7 +138,7 @@ def lost(state: QueueingState, event: NominationLost) -> None:
     ask = _open_ask(state, event.pod, event.ask)
     if ask is None:
         return
-    ask.ended = event.ask
+    _over(state, ask, event.pod, event.ask)
     if state.pods.state_of(event.pod) in (Pod.ASKING, Pod.PREEMPTING):
         moves.back_off(state, _one(event.pod))
 
@@ -152,4 +174,4 @@ def _room(state: QueueingState) -> int:
     counts = state.pods.counts
     if len(state.askers) >= ASK_SIGS_MAX:
         return 0
-    return ASKS_OPEN_MAX - counts[Pod.ASKING] - counts[Pod.PREEMPTING]
+    return ASKS_OPEN_MAX - counts[Pod.ASKING] - len(state.leaving)

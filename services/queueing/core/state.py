@@ -69,7 +69,8 @@ class Sig:
     `priority` is what the queue goes by: the pods' own, or what a plugin of a user says for it.
     `mask` has a bit for each shard whose latest answer is a refusal; `refusals` keeps the last of
     each shard. `sent` has a bit for each shard that got the signature. For `asking` of its pods
-    preemption looks for victims; `note` is the text that it added; it is not asked before `ask_ms`.
+    preemption looks for victims, those of `preempting` wait for theirs to leave; `note` is the text
+    that it added; it is not asked before `ask_ms`.
     Shards are asked for their reasons again at `look_ms`; `looking` are those that owe an answer,
     and once all have come it is `looked` at. `parked`, `left` are indexes over the pods.
     """
@@ -96,6 +97,7 @@ class Sig:
             "note",
             "parked",
             "parked_live",
+            "preempting",
             "priority",
         ),
         *("refusals", "scheduler", "sent", "sig"),
@@ -112,7 +114,7 @@ class Sig:
         self.note = ""
         self.parked = array("q")
         self.parked_live = self.askable = 0
-        self.asking = self.ask_ms = 0
+        self.asking = self.preempting = self.ask_ms = 0
         self.flush_ms = 0
         self.look_ms = self.looking = 0
         self.looked = False
@@ -259,6 +261,8 @@ class QueueingState(MachineState):
         # Work that inputs brought and decided events take out.
         self.nominated: dict[int, int] = {}  # pod -> shard that made room for it
         self.closed: dict[int, None] = {}  # pods whose preemption found nobody
+        self.leaving: dict[int, None] = {}  # pods for whom victims are leaving
+        self.room: dict[int, int] = {}  # pods tried elsewhere just then -> shard that made room
         self.gates: dict[int, str] = {}  # signatures that a plugin of a user holds back, and why
         self.heirs: list[tuple[int, int, int]] = []  # (world position, signature, one made of it)
         # Derived from the above.
@@ -270,7 +274,7 @@ class QueueingState(MachineState):
         self.looks: list[tuple[int, int]] = []  # (when, signature)
         self.looked: dict[int, None] = {}  # signatures with a message to confirm
         self.gangs_looked: dict[int, None] = {}  # gangs with one
-        self.wake: dict[int, None] = {}  # signatures with parked pods and a shard to try
+        self.wake: dict[int, None] = {}  # signatures with pods that wait and a shard to try
         self.ask_next: dict[int, None] = {}  # signatures with a pod to ask preemption for
         self.askers: dict[int, None] = {}  # signatures that preemption looks for victims for
         self.say: dict[int, None] = {}  # gangs whose message changed
@@ -284,7 +288,7 @@ class QueueingState(MachineState):
 
     def refresh(self, sig: Sig) -> None:
         """Bring the indexes in line after the mask, the parked pods or the asks changed."""
-        if sig.parked_live and sig.mask != self.all_mask:
+        if (sig.parked_live or sig.preempting) and sig.mask != self.all_mask:
             self.wake[sig.sig] = None
         else:
             self.wake.pop(sig.sig, None)

@@ -78,14 +78,27 @@ BUGS = (
         ),
     ),
     Bug(
+        "preemptor-asks-while-victims-leave",
+        "services.queueing.core.own",
+        edit(
+            """
+    if waits.any():
+""",
+            """
+    waits &= False
+    if waits.any():
+""",
+        ),
+    ),
+    Bug(
         "nominated-preemptor-forgotten",
         "services.queueing.core.preempting",
         edit(
             """
-        state.nominated[event.pod] = event.shard
+    state.nominated[pod] = shard
 """,
             """
-        state.nominated.pop(event.pod, None)
+    state.nominated.pop(pod, None)
 """,
         ),
     ),

@@ -195,6 +195,17 @@ def test_the_node_or_the_pod_may_go():
     assert events == [NominationLost(0, 1, 99, "the nominated pod is gone")]
 
 
+@pytest.mark.parametrize("batch", [True, False])
+def test_a_pod_that_found_another_place_first_has_its_nomination_lost(batch):
+    shard, chosen = nominated_shard(batch=batch)
+    shard.gone(chosen[0]).nodes(2, node("n2")).run()
+    events = shard.dispatch(MID, 99).run()
+    assert placed(events) == [(99, 2)]
+    assert events[-1] == NominationLost(0, 1, 99, "the nominated pod has a place already")
+    assert not shard.reload().state.nominations
+    assert placed(shard.dispatch(LOW, 50, 51, 52).run()) == [(50, 2), (51, 2), (52, 1)]
+
+
 def test_a_cleared_nomination_gives_the_space_back():
     shard, chosen = nominated_shard()
     shard.gone(*chosen)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from services.queueing.transitions import Pod
-from shared.events.ingest import GangSet, SignatureDefined
+from shared.events.ingest import GangSet, PodsGone, SignatureDefined
 from shared.events.permit import GangCommitted
 from shared.events.placement import NominationLost, NominationReady
 from shared.events.preemption import PreemptionClosed, PreemptionOpened
@@ -208,3 +208,83 @@ def test_work_that_was_not_done_yet_survives_a_snapshot():
     other.given(PreemptionClosed(1, 1, NO_ONE))
     other.reload()
     assert [event.message[-len(NO_ONE) :] for event in of_type(other.when(), Parked)] == [NO_ONE]
+
+
+def preempting(**options: Any) -> Any:
+    """Pod 1 waits for its victims."""
+    steps = queue(**options)
+    asking(steps, 1)
+    steps.when(opened(1))
+    return steps
+
+
+def test_a_pod_whose_victims_are_leaving_is_tried_when_a_shard_improves():
+    steps = preempting()
+    steps.reload()
+    again = tried(steps.when(improved(0, 1)))[0]
+    assert ids(again) == [1]
+    steps.when(reserved(again))
+    steps.reload()
+    assert steps.when(NominationLost(0, 1, 1, "it has a place"), PreemptionClosed(1, 1, "")) == []
+    steps.when(bound(1))
+    assert not steps.state.leaving
+
+
+def test_refused_again_it_waits_for_its_victims_and_asks_for_no_others():
+    steps = preempting()
+    again = tried(steps.when(improved(0, 1)))[0]
+    events = steps.when(refused(again, preemptible=True))
+    assert [ids(event) for event in of_type(events, Parked)] == [[1]]
+    assert of_type(events, PreemptAsked) == []
+    assert steps.state.pods.state_of(1) is Pod.PREEMPTING
+    steps.reload()
+    urgent = tried(steps.when(NominationReady(0, 1, 1, 7)))[0]
+    assert urgent.urgent
+    assert not steps.state.leaving
+
+
+def test_what_improved_before_the_victims_were_chosen_is_tried_as_well():
+    steps = queue()
+    asking(steps, 1)
+    steps.when(improved(0, 1))
+    assert tries(steps.when(opened(1))) == [(0, 1, [1])]
+
+
+@pytest.mark.parametrize("where", ["in flight", "left over", "ready", "backoff"])
+def test_room_that_is_made_while_it_is_tried_elsewhere_is_used_at_once(where):
+    steps = queue(shards=2)
+    first = tried(steps.when(pending(1, 1)))[0]
+    second = tried(steps.when(refused(first, preemptible=True)))[0]
+    steps.when(refused(second, preemptible=True))
+    ready = NominationReady(1, 1, 1, 7)
+    if where == "ready":
+        steps.when(opened(1))
+        urgent = tried(steps.when(improved(0, 1), ready))[0]
+    elif where == "backoff":
+        urgent = tried(steps.when(opened(1), improved(0, 1), pending(1, 2), ready))[0]
+    else:
+        steps.when(opened(1))
+        again = tried(steps.when(improved(0, 1)))[0]
+        assert again.shard == 0
+        told = [ready, refused(again)] if where == "in flight" else [refused(again), ready]
+        if where == "in flight":
+            steps.when(told.pop(0))
+            steps.reload()
+        urgent = tried(steps.when(*told))[0]
+    assert (urgent.shard, ids(urgent), urgent.urgent) == (1, [1], True)
+
+
+def test_who_is_told_in_flight_that_its_preemption_failed_asks_again_when_refused():
+    steps = preempting()
+    again = tried(steps.when(improved(0, 1)))[0]
+    steps.when(PreemptionClosed(1, 1, ""))
+    events = steps.when(refused(again, preemptible=True))
+    assert [event.pod for event in of_type(events, PreemptAsked)] == [1]
+
+
+def test_pods_that_wait_for_victims_while_others_are_tried_count_as_asked_for():
+    steps = preempting()
+    again = tried(steps.when(improved(0, 1)))[0]
+    assert list(steps.state.leaving) == [1]
+    steps.when(PodsGone(pack([1])), refused(again))
+    assert not steps.state.leaving
