@@ -18,7 +18,7 @@ PODS_MAX = 2_000
 ZONES = ("moon-1", "moon-2", "moon-3")
 HOSTNAME = "kubernetes.io/hostname"
 SELECTOR = {"matchLabels": LABELS}
-OF_BARE = 0.6
+OF_BARE, TIMES_CLAIMED = 0.6, 5.0
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,23 @@ class Shape:
 
     @property
     def share(self) -> str:
-        """The figure that has a target."""
+        """How far it came, of what the bare limit allows."""
         return f"{self.name}: of {OF_BARE:g} x bare"
+
+    @property
+    def times(self) -> str:
+        """How much faster than kube-scheduler it was."""
+        return f"{self.name}: times kube-scheduler"
+
+    @property
+    def judged(self) -> str:
+        """The figure that has a target."""
+        return self.times if self.claimed else self.share
+
+    @property
+    def least(self) -> float:
+        """The target."""
+        return TIMES_CLAIMED if self.claimed else 1.0
 
 
 def _term(key: str) -> dict[str, Any]:
@@ -100,8 +115,7 @@ def _ratios(shape: Shape, found: Figures, limit: float) -> Figures:
     own, theirs = rates.get("muster", 0.0), rates.get("kube-scheduler", 0.0)
     figures = []
     if own and theirs:
-        what = f"{shape.name}: times kube-scheduler"
-        figures.append(figure("muster", what, own / theirs, "", void))
+        figures.append(figure("muster", shape.times, own / theirs, "", void))
     if own and limit:
         figures.append(figure("muster", shape.share, own / (OF_BARE * limit), "", void))
     return figures
