@@ -41,7 +41,7 @@ _RULES: tuple[tuple[str, Pod, tuple[Pod, ...]], ...] = (
         Pod.READY,
         (
             *(Pod.UNKNOWN, Pod.GATED, Pod.READY, Pod.IN_FLIGHT, Pod.LEFT, Pod.PARKED),
-            *(Pod.ASKING, Pod.BACKOFF, Pod.WAITING, Pod.TRYING),
+            *(Pod.ASKING, Pod.PREEMPTING, Pod.BACKOFF, Pod.WAITING, Pod.TRYING),
         ),
     ),
     (
@@ -49,7 +49,7 @@ _RULES: tuple[tuple[str, Pod, tuple[Pod, ...]], ...] = (
         Pod.WAITING,
         (
             *(Pod.UNKNOWN, Pod.GATED, Pod.READY, Pod.IN_FLIGHT, Pod.LEFT, Pod.PARKED),
-            *(Pod.ASKING, Pod.BACKOFF, Pod.WAITING, Pod.TRYING),
+            *(Pod.ASKING, Pod.PREEMPTING, Pod.BACKOFF, Pod.WAITING, Pod.TRYING),
         ),
     ),
     ("dispatched", Pod.IN_FLIGHT, (Pod.READY, Pod.LEFT, Pod.NOMINATED)),

@@ -18,7 +18,7 @@ from shared.model.objects import CPU, MEMORY
 
 UNKNOWN = int(Pod.UNKNOWN)  # comparing an array with a member of an enum costs microseconds
 # States in which another signature or gang of a pod takes effect at once.
-AT_REST = (Pod.GATED, Pod.READY, Pod.LEFT, Pod.PARKED, Pod.WAITING)
+AT_REST = (Pod.GATED, Pod.READY, Pod.LEFT, Pod.PARKED, Pod.PREEMPTING, Pod.WAITING)
 
 
 def defined(state: QueueingState, event: SignatureDefined) -> None:

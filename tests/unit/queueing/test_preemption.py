@@ -243,6 +243,16 @@ def test_refused_again_it_waits_for_its_victims_and_asks_for_no_others():
     assert not steps.state.leaving
 
 
+def test_one_that_changes_meanwhile_is_tried_as_what_it_is_now_and_asks_for_no_others():
+    steps = preempting(priorities=(5, 5))
+    again = tried(steps.when(pending(2, 1)))[0]
+    assert (again.sig, ids(again)) == (2, [1])
+    events = steps.when(refused(again, preemptible=True))
+    assert of_type(events, PreemptAsked) == []
+    steps.reload()
+    assert tries(steps.when(improved(0, 2))) == [(0, 2, [1])]
+
+
 def test_what_improved_before_the_victims_were_chosen_is_tried_as_well():
     steps = queue()
     asking(steps, 1)
