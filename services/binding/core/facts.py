@@ -5,6 +5,7 @@ import numpy as np
 from services.binding.core import binds
 from services.binding.core.binds import raise_revision, recheck
 from services.binding.core.evictions import victims_gone
+from services.binding.core.patches import waits_no_more
 from services.binding.core.rows import is_where_sent, move, settle_rows
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
 from services.binding.core.table import FACT, MAYBE, NAMED, NEEDED
@@ -90,6 +91,8 @@ def pods_assigned(state: BindingState, event: PodsAssigned) -> None:
     table.nodes[rows] = nodes
     table.flags[rows] |= FACT
     table.unneeded(rows)
+    if state.has_messages:
+        waits_no_more(state, table.ids[rows].tolist())
 
 
 def _assigned_open(
@@ -116,6 +119,8 @@ def _assigned_one(state: BindingState, row: int, node: int) -> None:
     table.flags[row] = flags | FACT
     if flags & NEEDED:
         table.unneeded_one(row)
+    if state.has_messages:
+        waits_no_more(state, [table.ids.item(row)])
 
 
 def pods_gone(state: BindingState, event: PodsGone) -> None:
@@ -126,9 +131,8 @@ def pods_gone(state: BindingState, event: PodsGone) -> None:
     for row in rows[table.phases[rows] != Phase.IDLE].tolist():
         move(state, row, "pod_gone")
     table.forget(rows)
-    if state.patches:
-        for pod in pods.tolist():
-            state.patches.pop(pod, None)
+    if state.has_messages:
+        waits_no_more(state, pods.tolist())
     if state.victims:
         victims_gone(state, pods.tolist())
 

@@ -2,7 +2,8 @@
 
 A message is written when it is new. One that was only confirmed is written again, too, so that its
 time tells how old it is, but no more than `REFRESHES_PER_S` of them. It never delays a bind. What
-is lost is written when the pod's message is confirmed next.
+is lost is written when the pod's message is confirmed next. All that is kept is kept of pods that
+wait: there is one entry for each of them at most, and it goes when the pod has a node or is gone.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,6 @@ from shared.events.binding import FencesAsked
 from shared.events.queueing import Confirmed, Parked
 from shared.model.columns import pack, unpack
 
-LANE_PODS_MAX = 10_000
 EFFECT_PODS = 256
 REFRESHES_PER_S = 50
 
@@ -25,19 +25,23 @@ def waits(state: BindingState, event: Parked | Confirmed) -> None:
     """Remember the pods' message, if messages are written at all."""
     if not state.config.status_patches:
         return
+    is_new = isinstance(event, Parked)
     for pod in unpack(event.ids).tolist():
-        waits_for(state, pod, event.message)
+        waits_for(state, pod, event.message, is_new)
 
 
-def waits_for(state: BindingState, pod: int, message: str) -> None:
-    """The pod waits, and this is to be written."""
-    state.patches.pop(pod, None)
+def waits_for(state: BindingState, pod: int, message: str, is_new: bool = True) -> None:
+    """The pod waits, and this is to be written: at once where it is another message than before, or
+    the first. Where nobody knows the one before, a message that is only confirmed is no first one:
+    a new owner has forgotten it.
+    """
+    is_new = state.patches.pop(pod, None) is not None or is_new
     known, written_ms = state.written.get(pod, ("", 0))
-    lane = state.patches if known != message else state.refreshes
-    if lane is state.refreshes and state.now_ms < written_ms + state.config.fresh_ms:
+    lane = state.refreshes if known == message or not (known or is_new) else state.patches
+    if known == message and state.now_ms < written_ms + state.config.fresh_ms:
         return
     state.refreshes.pop(pod, None)
-    if len(lane) < LANE_PODS_MAX and may_write(state, pod):
+    if may_write(state, pod):
         lane[pod] = message
 
 
@@ -72,23 +76,29 @@ def due_ms(state: BindingState) -> int | None:
 
 
 def asked(state: BindingState, effect: int, pod: int) -> None:
-    """The pod's message is on its way."""
+    """The pod's message is on its way. Older journals ask for pods that are in no lane any more."""
+    known, _written_ms = state.written.get(pod, ("", 0))
     message = state.patches.pop(pod, None)
+    again = state.refreshes.pop(pod, known)
     if message is None:
-        message = state.refreshes[pod]
         state.refresh_ms = state.now_ms + 1_000
-    state.refreshes.pop(pod, None)
-    state.messages[pod] = message
+    state.messages[pod] = again if message is None else message
     state.patching[effect] = True
 
 
 def written(state: BindingState, pod: int, message: str) -> None:
-    """The cluster shows it."""
-    if len(state.written) >= LANE_PODS_MAX and pod not in state.written:
-        known = state.written.items()
-        state.written = {other: value for other, value in known if may_write(state, other)}
-    if len(state.written) < LANE_PODS_MAX or pod in state.written:
+    """The cluster shows it, perhaps of a pod that has a node by now."""
+    row = state.table.find(pod)
+    if row >= 0 and not state.table.flags.item(row) & FACT:
         state.written[pod] = (message, state.now_ms)
+
+
+def waits_no_more(state: BindingState, pods: list[int]) -> None:
+    """They have nodes, or are gone."""
+    for column in (state.patches, state.refreshes, state.written):
+        if column:
+            for pod in pods:
+                column.pop(pod, None)
 
 
 def drop_all(state: BindingState) -> None:

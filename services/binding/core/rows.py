@@ -8,6 +8,7 @@ import numpy as np
 
 from services.binding.core import promises
 from services.binding.core.config import Config
+from services.binding.core.patches import waits_no_more
 from services.binding.core.state import BindingState, PostBind
 from services.binding.core.table import FACT, MAYBE
 from services.binding.transitions import FOR_PERMIT, FOR_VOLUMES, TRANSITIONS, Phase
@@ -80,6 +81,8 @@ def _report(state: BindingState, row: int, pod: int, end: Phase) -> None:
     table.tries[row] = 0
     flags = table.flags.item(row) & ~MAYBE
     table.flags[row] = flags | FACT if end == BOUND else flags
+    if end == BOUND and state.has_messages:
+        waits_no_more(state, [pod])
     if end in (BOUND, FOREIGN):
         table.unneeded_one(row)
 
@@ -133,6 +136,8 @@ def settle_rows(state: BindingState, rows: I64, end: Phase) -> None:
     table.phases[rows] = Phase.IDLE
     if end is Phase.BOUND:
         table.flags[rows] |= FACT
+        if state.has_messages:
+            waits_no_more(state, table.ids[rows].tolist())
     if end is Phase.BOUND or end is Phase.FOREIGN:
         table.unneeded(rows)
 

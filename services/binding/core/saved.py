@@ -281,7 +281,22 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     for message, pods, times in saved.written:
         for pod, written_ms in zip(unpack(pods).tolist(), unpack(times).tolist(), strict=True):
             state.written[pod] = (message, written_ms)
+    _forget_others(state)
     return state
+
+
+def _forget_others(state: BindingState) -> None:
+    """Older snapshots have messages of pods that wait no more."""
+    wait = _may_wait(state.table)
+    for column in (state.patches, state.refreshes, state.written):
+        for pod in [pod for pod in column if pod not in wait]:
+            del column[pod]
+
+
+def _may_wait(table: BindTable) -> set[int]:
+    """Pods that have no node for certain."""
+    rows = table.live()
+    return set(table.ids[rows[(table.flags[rows] & FACT) == 0]].tolist())
 
 
 def _load_table(saved: Saved) -> BindTable:
@@ -352,5 +367,7 @@ def check(state: BindingState) -> None:
     assert left == state.left, f"left {left}, counted {state.left}"
     live = np.flatnonzero(state.node_marks == NODE_LIVE).tolist()
     assert live == sorted(state.node_names), "live nodes"
+    messages = {*state.patches, *state.refreshes, *state.written}
+    assert messages <= _may_wait(table), "messages of pods that do not wait"
     open_facts = (phases != Phase.IDLE) & ((table.flags[rows] & FACT) != 0)
     assert not open_facts.any(), f"open although assigned: {pods[open_facts].tolist()[:9]}"

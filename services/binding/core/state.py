@@ -121,6 +121,11 @@ class BindingState(MachineState):
         self.recent_bytes = 0
         self.written: dict[int, tuple[str, int]] = {}  # pod -> its message, and when it was written
 
+    @property
+    def has_messages(self) -> bool:
+        """Whether anything is known of what waiting pods read, or are to read."""
+        return bool(self.written or self.patches or self.refreshes)
+
     def node_mark(self, node: int) -> int:
         """Whether a node is live, gone, or not seen yet."""
         return int(self.node_marks[node]) if node <= self.last_node else NODE_UNSEEN
