@@ -12,7 +12,8 @@ from shared.model.election import Election
 
 SCHEDULER_NAME = "muster"
 CONFIRM_MS = 40_000
-"""So old a message gets before it is looked at again; written again, it is younger than a minute.
+"""So old a message gets before it is looked at again, where few pods wait; written again, it is
+younger than a minute.
 """
 
 

@@ -17,6 +17,7 @@ HEAD_START_MS = 1_000  # how long younger pods wait, at most, for a gang that is
 LANE_AFTER_FAILURES = 2  # failed attempts after which a gang asks for the lane
 GANG_RETRY_MS_MIN = 1_000  # between tries of a gang, whatever the backoff is
 GANG_TOLD_AFTER_MS = 1_000  # members are told what their gang waits for if that lasts so long
+WAIT_FEW = 500  # pods; where more wait, messages are looked at twice as often
 LOOKS_MAX = 8  # signatures that shards are asked about in one step
 STEP_EVENTS_MAX = 512  # decided in one step
 STEP_PODS_MAX = 32_768  # moved in one step, give or take one event
@@ -32,8 +33,9 @@ UNITS_DISPATCH_MIN = 30
 class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`max_batch` 0 = unlimited, 1 = one pod per dispatch; `unbound_max` is the least number of
     reserved pods without a bind that stops dispatching (one second of the bind rate if higher).
-    So long after a message was made or confirmed, shards look again (`confirm_ms`; 0 = never). For
-    pods with these schedulerNames nobody is ever ended: `preemption_except`.
+    So long after a message was made or confirmed, shards look again (`confirm_ms`; 0 = never),
+    after half of it where more than `WAIT_FEW` pods wait. For pods with these schedulerNames nobody
+    is ever ended: `preemption_except`.
     """
 
     max_batch: int = 0

@@ -2,9 +2,9 @@
 
 A shard wakes pods when one of its nodes could take them; that it refuses them for other reasons, or
 counts, than it did is not worth a word until somebody asks. So while pods of a signature wait, all
-shards look again every `confirm_ms`, and with their last answer the message is confirmed or
-replaced. No pod moves for it. Gangs are tried again all the time: what the tries say is confirmed;
-what a gang waits for before it is tried is known here.
+shards look again every `confirm_ms`, or twice as often where many wait, and with their last answer
+the message is confirmed or replaced. No pod moves for it. Gangs are tried again all the time: what
+the tries say is confirmed; what a gang waits for before it is tried is known here.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ import numpy as np
 from services.queueing.core.config import GANG_TOLD_AFTER_MS, LOOKS_MAX
 from services.queueing.core.members import members_in
 from services.queueing.core.messages import ON_PERMIT, gated, may_preempt, parked_message
-from services.queueing.core.own import look_later, parked_ids
+from services.queueing.core.own import confirm_in_ms, look_later, parked_ids
 from services.queueing.core.state import Gang, QueueingState, Refusal, Sig, by_number
 from services.queueing.transitions import Pod
 from shared.events.base import Event
@@ -84,7 +84,7 @@ def gang_told(state: QueueingState, gang: Gang, is_new: bool) -> None:
     members are told of that a little later; a verdict they are told at once.
     """
     if is_new or gang.look_ms <= state.now_ms:
-        gang.look_ms = state.now_ms + state.config.confirm_ms
+        gang.look_ms = state.now_ms + confirm_in_ms(state)
     is_verdict = bool(gang.message) and gang.message == gang.verdict
     if is_new and not gang.attempt and not is_verdict:
         gang.tell_ms = gang.tell_ms or state.now_ms + GANG_TOLD_AFTER_MS

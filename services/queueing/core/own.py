@@ -5,7 +5,7 @@ from heapq import heappush
 import numpy as np
 
 from services.queueing.core import leaving, moves
-from services.queueing.core.config import UNITS_DISPATCH_MIN, URGENT_ROUNDS_MAX
+from services.queueing.core.config import UNITS_DISPATCH_MIN, URGENT_ROUNDS_MAX, WAIT_FEW
 from services.queueing.core.messages import may_preempt
 from services.queueing.core.pods import SMALL
 from services.queueing.core.state import Attempt, QueueingState, Sig, by_number
@@ -15,6 +15,7 @@ from shared.model.columns import I64, ID_BYTES, few, size, unpack
 
 READY = int(Pod.READY)
 LEFT = int(Pod.LEFT)
+READ_WHY = (Pod.PARKED, Pod.ASKING, Pod.PREEMPTING, Pod.WAITING, Pod.TRYING)
 
 
 def dispatched(state: QueueingState, event: Dispatched) -> None:
@@ -117,10 +118,22 @@ def _without_waiting(state: QueueingState, sig: Sig, ids: I64) -> I64:
 
 
 def look_later(state: QueueingState, sig: Sig) -> None:
-    """Shards are asked for their reasons again after a while, unless that is settled."""
-    if state.config.confirm_ms and sig.look_ms <= state.now_ms:
-        sig.look_ms = state.now_ms + state.config.confirm_ms
+    """Shards are asked for their reasons again after a while, unless they will be sooner."""
+    if not state.config.confirm_ms:
+        return
+    at_ms = state.now_ms + confirm_in_ms(state)
+    if not state.now_ms < sig.look_ms <= at_ms:
+        sig.look_ms = at_ms
         heappush(state.looks, (sig.look_ms, sig.sig))
+
+
+def confirm_in_ms(state: QueueingState) -> int:
+    """When a message is looked at again. The more pods wait, the longer it takes to write to all of
+    them that theirs was confirmed, so the sooner that has to begin.
+    """
+    counts = state.pods.counts
+    is_many = sum(counts[code] for code in READ_WHY) > WAIT_FEW
+    return state.config.confirm_ms >> is_many
 
 
 def parked_ids(state: QueueingState, sig: Sig) -> I64:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from services.queueing.core.config import WAIT_FEW
 from services.queueing.core.messages import ON_PERMIT, TOO_FEW
 from services.queueing.transitions import Pod
 from shared.events.ingest import PodsGone
@@ -84,6 +85,35 @@ def test_nothing_is_asked_without_the_option():
     assert of_type(steps.when(at_ms=LATER_MS), ReasonsAsked) == []
     steps.when(at_ms=200_000)
     assert steps.core.due_ms(steps.state) == 301_000
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_where_many_wait_they_are_looked_at_twice_as_often(reload):
+    steps = queue(confirm_ms=40_000, preemption=False)
+    steps.when(refused(tried(steps.when(pending(1, *range(1, WAIT_FEW + 1))))[0]))
+    assert steps.core.due_ms(steps.state) == LATER_MS, "few wait"
+    steps.when(pending(1, WAIT_FEW + 1), at_ms=5_000)
+    if reload:
+        steps.reload()
+    assert steps.core.due_ms(steps.state) == 25_000
+    assert steps.when(at_ms=24_999) == []
+    assert steps.when(at_ms=25_000) == [ReasonsAsked(1)]
+    steps.when(look(0), pending(1, WAIT_FEW + 2))
+    assert steps.core.due_ms(steps.state) == 45_000
+    steps.when(PodsGone(ids_column(1, 2)), at_ms=30_000)
+    assert steps.when(at_ms=45_000) == [ReasonsAsked(1)]
+    steps.when(look(0))
+    assert steps.core.due_ms(steps.state) == 85_000, "few wait again"
+
+
+def test_members_are_told_again_twice_as_often_where_many_wait():
+    steps = queue(confirm_ms=40_000)
+    members = range(1, WAIT_FEW + 2)
+    steps.when(group(len(members) + 1), pending(1, *members, gang=1))
+    steps.when(at_ms=2_000)
+    assert steps.core.due_ms(steps.state) == 21_000
+    assert said(steps.when(at_ms=21_000)) == [([*members], TOO_FEW)]
+    assert steps.core.due_ms(steps.state) == 41_000
 
 
 def test_pods_that_come_meanwhile_are_told_with_the_others():
