@@ -1,7 +1,8 @@
 """Events for people (`kubectl describe pod`), with kube-scheduler's words: a lossy lane of its own.
 
-It never makes a bind wait: so many a second are sent, two at a time, and what does not fit into the
-queue is dropped and counted. What says the same of the same pod again is told as a series.
+It never makes a bind wait: so many a second are sent, a few of them at a time, and what does not
+fit into the queue is dropped and counted. What says the same of the same pod again is told as a
+series.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from hashlib import blake2b
+from math import inf
 from typing import Any
 
 import msgspec
@@ -21,7 +23,8 @@ from shared.ports.cluster import PodRef
 PER_S = 100.0
 BURST = 100.0
 WAITING_MAX = 200
-SENDERS = 2
+SENDERS = 16
+"""Enough for `PER_S` while answers take less than 160 ms."""
 CROWDED_S = 0.2
 SERIES_S = 300.0
 """The same again is told after so long; meanwhile it is only counted."""
@@ -73,7 +76,12 @@ class KubeEvents:
         self._known: dict[tuple[str, str, str], _Series] = {}
         self._senders: list[asyncio.Task[None]] = []
         self._come = asyncio.Event()
-        self._tokens, self._filled_s = BURST, time.monotonic()
+        self._turn = asyncio.Lock()
+        self._tokens, self._filled_s = BURST, -inf
+        # The server wants none before then.
+        self._rests_until_s = -inf
+        # On the wire.
+        self.out = 0
         self._number = time.time_ns()
         self._should_wait: Callable[[], bool] = bool
 
@@ -193,16 +201,24 @@ class KubeEvents:
 
     async def _send(self) -> None:
         while True:
-            while not (self._waiting or self._before):
-                self._come.clear()
-                await self._come.wait()
-            waiting = (self._waiting or self._before).popleft()
-            await self._pace()
+            async with self._turn:
+                waiting = await self._next()
+            self.out += 1
             try:
                 await self._send_one(waiting)
             except (OSError, TimeoutError) as error:
                 self.counts.failed += 1
                 log.debug("an event was lost: %s", error)
+            finally:
+                self.out -= 1
+
+    async def _next(self) -> _Waiting:
+        """What is sent now. One sender waits here, the others for its place or for answers."""
+        while not (self._waiting or self._before):
+            self._come.clear()
+            await self._come.wait()
+        await self._pace()
+        return (self._waiting or self._before).popleft()
 
     async def _send_one(self, waiting: _Waiting) -> None:
         kind = "application/merge-patch+json" if waiting.method == "PATCH" else "application/json"
@@ -218,21 +234,25 @@ class KubeEvents:
         if self.counts.failed == 1:
             log.warning("an event was refused: %d %s", response.status, response.message())
         if response.retry_after_s:
-            await asyncio.sleep(response.retry_after_s)
+            self._rests_until_s = _now_s() + response.retry_after_s
 
     async def _pace(self) -> None:
         """So many a second, after a first burst, and none while others need the server."""
         while True:
-            if self._should_wait():
+            now_s = _now_s()
+            if self._should_wait() or now_s < self._rests_until_s:
                 await asyncio.sleep(CROWDED_S)
                 continue
-            now_s = time.monotonic()
             self._tokens = min(BURST, self._tokens + (now_s - self._filled_s) * PER_S)
             self._filled_s = now_s
             if self._tokens >= 1.0:
                 self._tokens -= 1.0
                 return
             await asyncio.sleep((1.0 - self._tokens) / PER_S)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _number_of(uid: str) -> int:

@@ -72,7 +72,8 @@ class KubeWrites:
         """Nothing is sent."""
         self._client, self._events = client, events
         self.lane = Lane()
-        events.wait_while(lambda: self.lane.is_crowded)
+        # Events are outside of the lane: where it is narrow for binds, they are not to crowd it.
+        events.wait_while(lambda: self.lane.is_crowded or events.out >= self.lane.width)
         self.counts = Counts()
         self._refusals: dict[str, bool] = {}
         self._unsure = Unsure(self._read_one)

@@ -1,13 +1,16 @@
 """Events say what kube-scheduler says, never hold up a bind, and are counted when they are lost."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
 
+from muster.simulation.virtual_time import VirtualLoop
 from shared.adapters import kube_events, kube_unsure
+from shared.adapters.kube_client import Response
 from shared.adapters.kube_cluster import KubeCluster
+from shared.adapters.kube_events import KubeEvents
 from shared.model.answers import Answer
 from shared.ports.cluster import PastBind, PodRef
 from tests.unit.kube.fake_api import FakeApi, status
@@ -188,6 +191,71 @@ def test_long_messages_are_cut_as_kube_scheduler_does(length):
     note = kube_events.cut("ü" + "x" * (length - 2))
     assert len(note.encode()) == min(length, 1024)
     assert note.endswith(" ...") == (length > 1024)
+
+
+class SlowClient:
+    """A server that says yes, after so long."""
+
+    def __init__(self, answer_s: float) -> None:
+        self.answer_s = answer_s
+
+    async def request(self, *_: Any) -> Response:
+        await asyncio.sleep(self.answer_s)
+        return Response(201, b"")
+
+
+@pytest.mark.parametrize("answer_s", [0.03, 0.1, 0.15])
+def test_slow_answers_cost_no_event_below_the_rate(answer_s: float):
+    per_s, seconds = 95, 30
+    events = KubeEvents(cast(Any, SlowClient(answer_s)), "muster")
+
+    async def offer() -> None:
+        for number in range(per_s * seconds):
+            events.scheduled(PodRef(f"uid-{number}", "default", f"pod-{number}"), "node-0")
+            await asyncio.sleep(1 / per_s)
+        await asyncio.sleep(1)
+        await events.close()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(offer())
+    assert (events.counts.sent, events.counts.dropped) == (per_s * seconds, 0)
+
+
+def posted(api: FakeApi) -> int:
+    """How many events came to the server, whatever it answered."""
+    return sum("/events" in path for _method, path in api.requests)
+
+
+async def test_events_are_as_few_at_a_time_as_binds(cluster: KubeCluster, api: FakeApi):
+    stuck = asyncio.Event()
+
+    async def hang(_request: web.Request) -> None:
+        await stuck.wait()
+
+    api.faults.append(("events", hang))
+    cluster.writes.lane.width = 1.0
+    for number in range(5):
+        cluster.events.failed(PodRef(f"uid-{number}", "default", f"pod-{number}"), "why")
+    await asyncio.sleep(0.3)
+    assert posted(api) == 1
+    stuck.set()
+    await told(api, 5)
+
+
+async def test_a_server_that_wants_no_events_gets_none(cluster: KubeCluster, api: FakeApi):
+    async def refuse(_request: web.Request) -> web.Response:
+        return status(429, "too many requests", **{"Retry-After": "1"})
+
+    api.faults.append(("events", refuse))
+    cluster.events.failed(PodRef("uid-0", "default", "pod-0"), "why")
+    async with asyncio.timeout(5):
+        while not cluster.events.counts.failed:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    for number in range(1, 6):
+        cluster.events.failed(PodRef(f"uid-{number}", "default", f"pod-{number}"), "why")
+    await asyncio.sleep(0.3)
+    assert posted(api) == 1
+    await told(api, 5)
 
 
 async def test_no_more_than_so_many_a_second(cluster: KubeCluster, api: FakeApi, monkeypatch):
