@@ -129,12 +129,20 @@ class KubeEvents:
         """It waits, and why."""
         self._tell(pod, "Warning", "FailedScheduling", "Scheduling", message)
 
-    def preempted(self, victim: PodRef, by_uid: str, node: str) -> None:
+    def preempted(self, victim: PodRef, by: PodRef, node: str) -> None:
         """It goes, and for whom."""
-        note = f"Preempted by pod {by_uid} on node {node}"
-        self._tell(victim, "Normal", "Preempted", "Preempting", note)
+        note = f"Preempted by pod {by.uid} on node {node}"
+        self._tell(victim, "Normal", "Preempted", "Preempting", note, by)
 
-    def _tell(self, pod: PodRef, kind: str, reason: str, action: str, note: str) -> bool:
+    def _tell(
+        self,
+        pod: PodRef,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: PodRef | None = None,
+    ) -> bool:
         """Whether it will be sent."""
         key = (pod.uid, reason, note)
         known = self._known.get(key)
@@ -153,7 +161,10 @@ class KubeEvents:
         path = _path(pod.namespace)
         if reason != "Scheduled":
             self._known[key] = _Series(f"{path}/{name}", 1, time.monotonic())
-        self._put(_Waiting("POST", path, self._event(name, pod, kind, reason, action, note)))
+        body = self._event(name, pod, kind, reason, action, note)
+        if related is not None:
+            body["related"] = _reference(related)
+        self._put(_Waiting("POST", path, body))
         return True
 
     def _event(
@@ -170,13 +181,7 @@ class KubeEvents:
             "note": cut(note),
             "reportingController": self.controller,
             "reportingInstance": self._instance,
-            "regarding": {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": pod.namespace,
-                "name": pod.name,
-                "uid": pod.uid,
-            },
+            "regarding": _reference(pod),
         }
 
     def _again(self, known: _Series) -> None:
@@ -265,6 +270,16 @@ def cut(note: str) -> str:
     if len(raw) <= NOTE_BYTES_MAX:
         return note
     return raw[: NOTE_BYTES_MAX - len(CUT)].decode(errors="ignore") + CUT
+
+
+def _reference(pod: PodRef) -> dict[str, str]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+    }
 
 
 def _path(namespace: str) -> str:

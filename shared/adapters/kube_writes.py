@@ -184,7 +184,7 @@ class KubeWrites:
         answer = change_answer(response)
         self._tell(answer, response, f"evict {ref.namespace}/{ref.name}")
         if answer is Answer.DONE and by is not None:
-            self._events.preempted(ref, by.uid, node)
+            self._events.preempted(ref, by, node)
             await self._nominate(by, node)
         return answer
 

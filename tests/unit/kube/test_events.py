@@ -34,6 +34,7 @@ async def test_a_bind_is_told(cluster: KubeCluster, api: FakeApi):
     assert event["note"] == "Successfully assigned default/a to node-0"
     assert event["reportingController"] == "muster"
     assert event["regarding"]["uid"] == "uid-a"
+    assert "related" not in event
 
 
 async def test_a_bind_whose_answer_was_lost_is_told_when_it_is_read(
@@ -161,6 +162,14 @@ async def test_a_victim_is_told_for_whom_it_goes(cluster: KubeCluster, api: Fake
     (event,) = await told(api, 1)
     assert (event["reason"], event["regarding"]["name"]) == ("Preempted", "victim")
     assert event["note"] == "Preempted by pod uid-large on node node-0"
+    assert event["action"] == "Preempting"
+    assert event["related"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "default",
+        "name": "large",
+        "uid": "uid-large",
+    }
     assert api.objects["pods"]["large"]["status"]["nominatedNodeName"] == "node-0"
     message = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available."
     await cluster.touch([ref(api, "large")], [message])
