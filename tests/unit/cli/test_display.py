@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from muster.display import LiveDisplay, RunDisplay
-from muster.live import Standing
+from muster.live import Standing, line_of, result_of
 from muster.runner import Progress
 
 
@@ -46,6 +46,13 @@ def test_a_live_run_says_only_what_changed():
         "4.0",
         "7.0",
     ]
+
+
+def test_a_live_run_says_what_became_of_events_that_were_not_sent():
+    assert "dropped" not in line_of(standing(1.0, 2))
+    dropped = Standing(bound=2, requests={"events_sent": 9, "events_dropped": 1_234})
+    assert line_of(dropped).endswith(", 1,234 events dropped")
+    assert result_of(dropped)["events_dropped"] == 1_234
 
 
 def standing(seconds: float, bound: int) -> Standing:
