@@ -115,9 +115,11 @@ class Credentials:
                 log.warning("%s: credentials could not be renewed: %s", self.source, error)
 
     async def _read_again(self, is_refused: bool) -> None:
+        from kubernetes_asyncio import config
+
         if self._loader is None:
-            # The hook looks at the file at most once a minute by itself.
-            self._configuration.refresh_api_key_hook(self._configuration)
+            # The hook that this sets would look at the file at most once a minute.
+            config.load_incluster_config(client_configuration=self._configuration)
             return
         if is_refused and hasattr(self._loader, "exec_plugin_expiry"):
             del self._loader.exec_plugin_expiry

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -198,6 +199,36 @@ async def test_the_service_account_of_a_pod(tmp_path, monkeypatch):
     (tmp_path / "token").write_text("second")
     await credentials.renew()
     assert credentials.header() == "Bearer second"
+
+
+async def test_the_token_of_a_pod_is_read_again_when_it_is_refused(opened, tmp_path, monkeypatch):
+    from kubernetes_asyncio.config import incluster_config
+
+    make_certificates(tmp_path)
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    api = FakeApi()
+    await api.start(tls)
+    where = urlsplit(api.url)
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(tmp_path / "token"))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(tmp_path / "ca.crt"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", str(where.hostname))
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(where.port))
+    try:
+        client = opened(IN_CLUSTER)
+        for token in ("first", "second"):
+            (tmp_path / "token").write_text(token)
+            api.token = token
+            assert (await client.request("GET", "/api/v1/pods")).ok
+        assert len(api.requests) == 3, "one was refused"
+        (tmp_path / "token").write_text("third")
+        api.token = "third"
+        client.credentials._renew_at_s = 0.0
+        assert (await client.request("GET", "/api/v1/pods")).ok
+        assert len(api.requests) == 4, "it was time to read the file, whatever the library thinks"
+    finally:
+        await client.close()
+        await api.stop()
 
 
 async def test_outside_of_a_pod_there_is_no_service_account(monkeypatch):
