@@ -1,16 +1,22 @@
 """What we lack is asked for, and a server too busy to answer is asked again, not believed."""
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import yaml
 from aiohttp import web
 
 from shared.adapters import kube_access
-from shared.adapters.kube_access import NEEDED, REVIEWS, missing_permissions
+from shared.adapters.kube_access import GROUPS, NEEDED, REVIEWS, missing_permissions
 from shared.adapters.kube_client import ApiError
 from shared.adapters.kube_cluster import KubeCluster
+from shared.adapters.kube_discovery import POD_GROUPS, WORKLOADS
 from tests.unit.kube.fake_api import FakeApi, status
+
+RBAC = Path(__file__).parents[3] / "deploy" / "rbac.yaml"
 
 
 async def review(request: web.Request) -> web.Response:
@@ -47,6 +53,31 @@ async def test_a_server_that_stays_busy_is_told_of(cluster: KubeCluster, api: Fa
     api.faults.extend([(REVIEWS, answers(429))] * (kube_access.TRIES * len(NEEDED)))
     with pytest.raises(ApiError, match="429: not now"):
         await missing_permissions(cluster.client)
+
+
+def granted(text: str) -> set[str]:
+    """What the cluster role in a file allows, in the words of what is asked for."""
+    (role,) = [one for one in yaml.safe_load_all(text) if one["kind"] == "ClusterRole"]
+    return {
+        f"{verb} {resource}{'.' + group if group else ''}"
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def asked(groups_as: str) -> set[str]:
+    return {
+        str(one._replace(resource=groups_as) if one.resource == GROUPS else one) for one in NEEDED
+    }
+
+
+def test_the_role_that_is_handed_out_is_what_is_asked_for():
+    text = RBAC.read_text(encoding="utf-8")
+    assert granted(text) == asked(WORKLOADS)
+    later = re.sub("^#(?=- apiGroups|  resources|  verbs)", "", text, flags=re.MULTILINE)
+    assert granted(later) == asked(WORKLOADS) | asked(POD_GROUPS), "with the rule for later servers"
 
 
 async def test_who_may_not_ask_finds_out_by_trying(cluster: KubeCluster, api: FakeApi):
