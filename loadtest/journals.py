@@ -18,12 +18,14 @@ from shared.ports.bus import Bus, JournalName
 
 @dataclass
 class Timing:
-    """`span_s` from the first append that brought pods to the last `bound` outcome;
-    `latencies_ms` from each pod's intended arrival to the record of its outcome, sorted.
+    """`span_s` from the first append that brought pods to the last `bound` outcome, `world_span_s`
+    from the first that brought anything, nodes as a rule; `latencies_ms` from each pod's intended
+    arrival to the record of its outcome, sorted.
     """
 
     bound: int
     span_s: float
+    world_span_s: float
     latencies_ms: I64
 
     def percentile_ms(self, part: float) -> int:
@@ -38,8 +40,9 @@ class Timing:
 async def timing(bus: Bus, started_ms: int) -> Timing:
     """Read the world journal and binding's. `started_ms` is the wall time of the world's zero."""
     ordered: dict[int, int] = {}
-    first_ms = last_ms = -1
+    world_ms = first_ms = last_ms = -1
     async for time_ms, event in _events(bus, INGEST):
+        world_ms = time_ms if world_ms < 0 else world_ms
         if isinstance(event, PodsPending):
             first_ms = time_ms if first_ms < 0 else first_ms
             ordered.update(dict.fromkeys(unpack(event.ids).tolist(), event.ordered_ms))
@@ -52,7 +55,8 @@ async def timing(bus: Bus, started_ms: int) -> Timing:
     waits = [
         time_ms - started_ms - ordered[pod] for pod, time_ms in bound.items() if pod in ordered
     ]
-    return Timing(len(bound), (last_ms - first_ms) / 1000, np.sort(np.array(waits, np.int64)))
+    spans_s = ((last_ms - first_ms) / 1000, (last_ms - world_ms) / 1000)
+    return Timing(len(bound), *spans_s, np.sort(np.array(waits, np.int64)))
 
 
 async def told(bus: Bus, uids: set[str]) -> tuple[int, float]:

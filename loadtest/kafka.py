@@ -1,8 +1,8 @@
 """Six processes over a real Kafka broker: how many pods a second, and how long one pod takes.
 
 One broker, the simulated cluster and a process for each journal share the machine's cores. The
-clock runs from the first world append to the last `bound` outcome, both read from the journals; a
-run in which a pod stays unbound is void.
+clock runs from the first append that brings pods (the nodes come while processes still start) to
+the last `bound` outcome, both read from the journals; a run in which a pod stays unbound is void.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from loadtest.journals import Timing, timing
@@ -42,6 +42,7 @@ class Case:
     speed: float = 0
     time_limit_s: float = 180
     placements: int = 1
+    snapshot_s: int = 0
     settings: Sequence[str] = ()
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """How a journal's process, or `cluster`, is started (for profiling)."""
@@ -91,6 +92,7 @@ async def play(case: Case, broker: KafkaBroker, folder: Path) -> Run:
         case.placements,
         settings,
         case.commands,
+        snapshot_s=case.snapshot_s,
     )
     bus = KafkaBus(
         KafkaSettings(
@@ -151,8 +153,8 @@ def profiled(folder: Path) -> dict[str, Sequence[str]]:
 
 
 WARM_UP = Case("flood:pods=30000,nodes=1000,rate=6000", 30_000, speed=1)
-IDENTICAL = Case("flood:pods=200000,nodes=5000", 200_000)
-OPENB = Case("flood:pods=50000,nodes=5000,gpu-nodes=1000,shapes=openb", 50_000)
+IDENTICAL = Case("flood:pods=200000,nodes=5000", 200_000, snapshot_s=1)
+OPENB = Case("flood:pods=50000,nodes=5000,gpu-nodes=1000,shapes=openb", 50_000, snapshot_s=1)
 LATENCY = Case("flood:pods=60000,nodes=5000,rate=1000,start=3s", 60_000, speed=1)
 CASES = {"identical": IDENTICAL, "openb": OPENB, "latency": LATENCY}
 
@@ -166,7 +168,7 @@ def main(names: Sequence[str]) -> None:
         case = CASES[name]
         if kept is not None:
             kept.mkdir(parents=True, exist_ok=True)
-            case = Case(case.world, case.pods, case.speed, commands=profiled(kept))
+            case = replace(case, commands=profiled(kept))
         run = measure(case)
         told = run.timing
         print(
