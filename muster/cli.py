@@ -15,6 +15,7 @@ from muster import logs
 from muster.cli_options import (
     Compatibility,
     Config,
+    CutJournals,
     Kubeconfig,
     LeaderElect,
     Output,
@@ -92,6 +93,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     plugin: Plugins = None,
     compatibility_version: Compatibility = "1.35",
     leader_elect: LeaderElect = None,
+    cut_journals: CutJournals = False,
     time_limit_s: Annotated[
         float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Give up after.")
     ] = 170,
@@ -110,14 +112,24 @@ def run(  # noqa: PLR0913 (one parameter per option)
                 raise UsageFault(f"{option}: means nothing with --kubeconfig")
         from muster.commands.live import LiveOptions, run_live
 
-        names = scheduler_name or []
         run_live(
-            LiveOptions(kubeconfig, names, placements, bus, run_dir, changed, config, leader_elect),
+            LiveOptions(
+                kubeconfig,
+                scheduler_name or [],
+                placements,
+                bus,
+                run_dir,
+                changed,
+                config,
+                leader_elect,
+                cut_journals,
+            ),
             output,
         )
         return
-    if leader_elect is not None:
-        raise UsageFault("--leader-elect: means nothing without --kubeconfig")
+    for option, given in (("--leader-elect", leader_elect), ("--cut-journals", cut_journals)):
+        if given not in (None, False):
+            raise UsageFault(f"{option}: means nothing without --kubeconfig")
     from muster.commands.run import Options
     from muster.commands.run import run as play
     from shared.adapters.worlds.settings import Choice
@@ -158,10 +170,12 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     snapshot_seconds: Annotated[
         int, typer.Option(min=1, help="Time between snapshots of a journal.")
     ] = 60,
+    cut_journals: CutJournals = False,
 ) -> None:
     """Own some of the mesh's journals in this process, until it is told to stop."""
     from muster.commands.serve import Serving
     from muster.commands.serve import serve as start
+    from shared.machine.snapshots import SnapshotPolicy
 
     _load(plugin)
     start(
@@ -178,7 +192,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
             config,
         ),
         metrics_port,
-        snapshot_seconds,
+        SnapshotPolicy(every_ms=1_000 * snapshot_seconds, cut=cut_journals),
     )
 
 

@@ -61,3 +61,10 @@ LeaderElect = Annotated[
         show_default="as --config says, else on",
     ),
 ]
+CutJournals = Annotated[
+    bool,
+    typer.Option(
+        "--cut-journals",
+        help="Drop records that no snapshot needs (docs/live.md); else journals grow for ever.",
+    ),
+]

@@ -55,7 +55,6 @@ class Outcome:
     tally: Tally
     final: Final
     verdict: Verdict
-    progress: Progress
 
 
 @dataclass
@@ -126,7 +125,7 @@ class Runner:
                 all_came = self.cluster.arrived
                 done = all_came and not verdict.problems and not self._open_gates(tally)
                 if done or late:
-                    return Outcome(done, tally, final, verdict, progress)
+                    return Outcome(done, tally, final, verdict)
                 quiet_s = clock()
 
     def _count(self, progress: Progress) -> bool:

@@ -42,6 +42,7 @@ class LiveOptions:
     settings: list[str]
     config: Path | None = None
     leader_elect: bool | None = None
+    cut_journals: bool = False
 
     def meta(self) -> dict[str, Any]:
         """What has to stay as it is while a run goes on in its folder."""
@@ -71,7 +72,7 @@ def run_live(options: LiveOptions, output: str) -> None:
                 placements=options.placements,
                 config=config,
                 is_alone=True,
-                policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
+                policy=SnapshotPolicy(every_ms=SNAPSHOT_MS, cut=options.cut_journals),
                 judges=judges_of(profiles, cluster),
                 binders=binders_of(profiles, writes=True),
             )

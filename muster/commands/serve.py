@@ -48,7 +48,7 @@ class Serving:
     config: Path | None = None
 
 
-def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
+def serve(what: Serving, metrics_port: int, policy: SnapshotPolicy) -> None:
     """Own the journals until SIGTERM or SIGINT. Raises UsageFault, Fault, BusUnavailable."""
     journals = chosen_journals(what.services, what.placements)
     address = parse_bus(what.bus)
@@ -67,7 +67,7 @@ def serve(what: Serving, metrics_port: int, snapshot_seconds: int) -> None:
         cluster=_simulated(what, journals) if kube is None else kube.cluster,
         placements=what.placements,
         config=config,
-        policy=SnapshotPolicy(every_ms=1_000 * snapshot_seconds),
+        policy=policy,
         owner=what.owner or default_owner(),
         pace=address.pace,
         judges=None if kube is None else judges_of(profiles, kube.cluster),

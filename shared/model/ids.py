@@ -6,14 +6,6 @@ never used twice within an epoch: a pod or node re-created under its old name ha
 so another number.
 """
 
-from typing import NewType
-
-PodId = NewType("PodId", int)
-NodeId = NewType("NodeId", int)
-SigId = NewType("SigId", int)
-GangId = NewType("GangId", int)
-BudgetId = NewType("BudgetId", int)
-
 INGEST = "ingest/0"
 QUEUEING = "queueing/0"
 PERMIT = "permit/0"

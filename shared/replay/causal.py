@@ -6,21 +6,21 @@ different machines may disagree without turning a story around. It reads only.
 
 from collections.abc import AsyncIterator, Sequence
 
-from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import Record
 from shared.ports.bus import Bus, JournalName
+from shared.replay.beginning import reader_at
 
 
 class _Head:
     """One journal's next valid record."""
 
-    def __init__(self, bus: Bus, journal: str, start: int, end: int) -> None:
+    def __init__(self, bus: Bus, reader: Reader, end: int) -> None:
         self._bus, self._end = bus, end
-        self._reader = Reader(journal, Cursor(start))
+        self._reader = reader
         self._ahead: list[tuple[int, bytes]] = []
-        self.journal = journal
-        self.position = start
+        self.journal = reader.journal
+        self.position = reader.next
         self.record: Record | None = None
 
     async def advance(self) -> None:
@@ -43,7 +43,7 @@ async def causal(bus: Bus, journals: Sequence[str]) -> AsyncIterator[tuple[str, 
     heads: dict[str, _Head] = {}
     for journal in journals:
         start, end = await bus.bounds(JournalName(journal))
-        heads[journal] = _Head(bus, journal, start, end)
+        heads[journal] = _Head(bus, await reader_at(bus, journal, start), end)
         await heads[journal].advance()
     while waiting := [head for head in heads.values() if head.record is not None]:
         ready = [head for head in waiting if _is_ready(head, heads)]

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from shared.events.base import Event
-from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import Record, decode, own_events, received_of
 from shared.ports.bus import Bus, JournalName
+from shared.replay.beginning import reader_at
 
 WINDOW_RECORDS = 1_000
 
@@ -62,7 +62,7 @@ async def _newest_before(
     bus: Bus, journal: str, first: int, stop: int, holds: Holds
 ) -> Found | None:
     """Under older terms: which records are void shows only to those who read forward."""
-    reader, last = Reader(journal, Cursor(first)), None
+    reader, last = await reader_at(bus, journal, first), None
     while reader.next < stop:
         batch = await bus.read(JournalName(journal), reader.next)
         if not batch:

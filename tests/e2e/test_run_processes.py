@@ -66,6 +66,19 @@ def bound(path: Path) -> int:
     return asyncio.run(count())
 
 
+def firsts(path: Path) -> dict[str, int]:
+    """Where each journal begins."""
+
+    async def read() -> dict[str, int]:
+        log = SqliteLog(path, readonly=True)
+        bus = SqliteBus(log)
+        found = {name: (await bus.bounds(JournalName(name)))[0] for name in all_journals(1)}
+        log.close()
+        return found
+
+    return asyncio.run(read())
+
+
 def strategies(path: Path) -> list[str]:
     """What each owner of the shard was told of the GPU profile's strategy, in order."""
 
@@ -143,3 +156,33 @@ def test_the_next_owner_may_have_other_profiles_and_the_run_replays(tmp_path):
     assert strategies(journals) == ["MostAllocated", "LeastAllocated"]
     replayed = muster("replay", tmp_path / "run", "--bus", f"sqlite:{journals}")
     assert replayed.code == 0, replayed.out
+
+
+@pytest.mark.slow
+def test_journals_that_are_cut_are_gone_on_from_explained_told_and_replayed(tmp_path):
+    journals, address = tmp_path / "j.db", f"unix:{tmp_path / 'c.sock'}"
+    read, run = ("--bus", f"sqlite:{journals}"), tmp_path / "run"
+    words = ("serve", "all", *read, "--run-dir", str(run), "--cluster", address, "--cut-journals")
+    world = f"flood:pods={PODS},nodes=10,rate=60"
+    cluster = Started(tmp_path, "cluster", "cluster", world, "--listen", address)
+    codes: list[int] = []
+    try:
+        cluster.until_said("listening on")
+        first = Started(tmp_path, "first", *words, "--snapshot-seconds", "1")
+        until(lambda: journals.exists() and min(firsts(journals).values()) > 0, lambda: "no cut")
+        codes.append(first.stop())
+        begins = firsts(journals)
+        second = Started(tmp_path, "second", *words)
+        last = f"default/flood-{PODS - 1}"
+        asked = ("why", "pod", last, run, *read)
+        until(lambda: f"pod {last}: bound" in muster(*asked).out, lambda: muster(*asked).out)
+        codes.append(second.stop())
+    finally:
+        codes.append(cluster.stop())
+    assert codes == [0, 0, 0]
+    assert firsts(journals) == begins  # the second run took no snapshot yet
+    assert "bound" in muster("story", f"pod/{last}", run, *read).out
+    replayed = muster("replay", run, *read, "--output", "json")
+    assert replayed.code == 0, replayed.out
+    where = {one["journal"]: one["start"] for one in replayed.json()["journals"]}
+    assert all(where[name] >= begins[name] > 0 for name in begins)
