@@ -38,7 +38,7 @@ class Case:
     speed: float = 0
     config: dict[str, Any] = field(default_factory=dict)
     time_limit_s: float = 300
-    snapshot_ms: int = 250
+    snapshot_ms: int = 1_000
     seed: int = 1
 
 

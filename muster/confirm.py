@@ -1,9 +1,10 @@
 """Is every pod of a finished run bound, or right to wait? Brute force over the final state.
 
 Plain Python over all nodes, sharing no code with the scheduler's framework: for each waiting pod
-no node may fit, and its message must name the reasons that are there. For a waiting gang no greedy
-packing of minCount members may work; where one of several packings works, no scheduler promised
-to find it, so that is counted (`another_packing`) and not held against the run.
+no node may fit, and its message must name the reasons that are there, each with its count of nodes
+(where rules between pods apply, only of the reasons that follow from nodes alone). For a waiting
+gang no greedy packing of minCount members may work; where one of several packings works, no
+scheduler promised to find it, so that is counted (`another_packing`), not held against the run.
 """
 
 import re
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from muster.checker.between import ONE_SHARD, Around, Neighbours, Pairs
-from muster.checker.fits import Load, device_room, full_for, static_obstacle
+from muster.checker.fits import Load, device_room, full_for, static_obstacle, words_of_full
 from muster.profiles import as_by_default, filters_by_default, has_own_filters
 from shared.model.extenders import CALLED, POD
 from shared.model.objects import CPU, Gang, Node, PodSpec
@@ -29,6 +30,8 @@ _STATIC = {
     "taint": "node(s) had untolerated taint(s)",
     "node affinity": "node(s) didn't match Pod's node affinity/selector",
 }
+_MODEL = "gpu model"
+"""What speaks last, where nothing is short."""
 
 
 @dataclass
@@ -174,19 +177,22 @@ def _single_problem(final: Final, pod: Waiting) -> str | None:
         named = ONE_SHARD in pod.message
         return None if named else f"waits ({pod.message}) for other than rules between pods"
     static: Counter[str] = Counter()
+    full: Counter[str] = Counter()
     left = 0
     around = final.around(pod.spec)
     for node in final.nodes:
         obstacle = static_obstacle(pod.spec, node)
-        if obstacle is not None:
+        if obstacle is not None and obstacle != _MODEL:
             static[_STATIC.get(obstacle.split()[0], _STATIC.get(obstacle, obstacle))] += 1
-        elif _takes(pod.spec, node, final.load(node), around):
+        elif obstacle is None and _takes(pod.spec, node, final.load(node), around):
             return f"waits ({pod.message}) but fits on node {node.name}"
         else:
             left += 1
+            full.update(words_of_full(pod.spec, node, final.load(node)))
     if pod.other_words:
         return None
-    return _message_problem(pod.message, static, left, len(final.nodes))
+    problem = _message_problem(pod.message, static, left, len(final.nodes))
+    return problem if problem or around is not None else _count_problem(pod.message, full)
 
 
 def _takes(spec: PodSpec, node: Node, load: Load, around: Around | None) -> bool:
@@ -213,6 +219,16 @@ def _message_problem(message: str, static: Counter[str], left: int, nodes: int) 
         return f"{message!r}: the reasons cover fewer than {nodes} nodes"
     if left and not set(told) - set(_STATIC.values()):
         return f"{message!r}: no reason for {left} nodes"
+    return None
+
+
+def _count_problem(message: str, full: Counter[str]) -> str | None:
+    """Whether it counts the nodes that are full for each reason as they are at the end."""
+    match = _match(message)
+    told = {} if match is None else {reason: count for count, reason in _parts(match[2])}
+    for reason in sorted(full.keys() | told.keys() - set(_STATIC.values())):
+        if told.get(reason, 0) != full[reason]:
+            return f"{message!r}: brute force finds {full[reason]} nodes with {reason!r}"
     return None
 
 

@@ -24,6 +24,9 @@ from shared.model.objects import (
 )
 
 
+WRONG_MODEL = "node(s) didn't match Pod's GPU model"
+
+
 @dataclass
 class Load:
     """What stands on one node: specs by pod id, and the GPU devices (bit masks) of those known."""
@@ -104,11 +107,41 @@ def full_for(spec: PodSpec, node: Node, load: Load) -> str | None:
     for resource, amount in spec.requests:
         if resource != PODS and amount > 0 and load.used(resource) + amount > have.get(resource, 0):
             return f"insufficient {resource}"
-    for port in spec.host_ports:
-        for other in load.pods.values():
-            if any(_clash(port, taken) for taken in other.host_ports):
-                return "host port"
+    if _ports_clash(spec, load):
+        return "host port"
     return None if spec.gpu is None else _gpu_obstacle(spec, node, load)
+
+
+def words_of_full(spec: PodSpec, node: Node, load: Load) -> tuple[str, ...]:
+    """What Filter says of a node whose labels and taints are right, but for the model of its GPUs:
+    that ports are taken, or else everything that does not suffice (whole GPUs are amounts like
+    others), or else that the model is wrong, or that no device has the share.
+    """
+    if _ports_clash(spec, load):
+        return ("node(s) didn't have free ports for the requested pod ports",)
+    have = dict(node.allocatable)
+    short = [
+        f"Insufficient {resource}"
+        for resource, amount in spec.requests
+        if resource != PODS and amount > 0 and load.used(resource) + amount > have.get(resource, 0)
+    ]
+    if len(load.pods) + 1 > have.get(PODS, 0):
+        short.append("Too many pods")
+    gpu = spec.gpu
+    if gpu is None:
+        return tuple(short)
+    if gpu.milli >= 1000 and _gpu_obstacle(spec, node, load) is not None:
+        short.append("Insufficient nvidia.com/gpu")
+    if not short and gpu.models and node.gpu_model not in gpu.models:
+        short.append(WRONG_MODEL)
+    if not short and _gpu_obstacle(spec, node, load) is not None:
+        short.append("Insufficient gpu")
+    return tuple(short)
+
+
+def _ports_clash(spec: PodSpec, load: Load) -> bool:
+    taken = [port for other in load.pods.values() for port in other.host_ports]
+    return any(_clash(port, other) for port in spec.host_ports for other in taken)
 
 
 def _gpu_obstacle(spec: PodSpec, node: Node, load: Load) -> str | None:

@@ -35,6 +35,9 @@ from shared.machine.snapshots import SnapshotPolicy
 SNAPSHOT_MS = 5_000
 """Often enough that a short run can be replayed from the middle."""
 
+CONFIRM_MS = 2_000
+"""What waiting pods are told is looked at again, so that it is true of the end of a run."""
+
 GANGS_COMMITTED_MIN, GANGS_TIMED_OUT_MIN, PREEMPTIONS_MIN = 50, 10, 50
 """What the main job has to show: a zero anywhere means that a path was not taken."""
 
@@ -122,7 +125,7 @@ def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:
             DirectorySnapshots(folder / SNAPSHOTS),
             cluster,
             placements=options.placements,
-            config=with_profiles(mesh_config(options.settings), options.profiles),
+            config=with_profiles(_config(options), options.profiles),
             policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
             judges=judges_of(options.profiles, SimObjects(cluster)),
             binders=binders_of(options.profiles, writes=False),
@@ -137,6 +140,13 @@ def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:
                 return loop.run(runner.run())
         finally:
             write_history(folder / HISTORY, cluster.history)
+
+
+def _config(options: Options) -> dict[str, Any]:
+    """With messages that are soon what shards see at the end."""
+    config = mesh_config(options.settings)
+    queueing = {"confirm_ms": CONFIRM_MS, **config.get("queueing", {})}
+    return {**config, "queueing": queueing}
 
 
 def _judge(options: Options, outcome: Outcome, result: dict[str, Any]) -> None:

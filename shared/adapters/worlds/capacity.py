@@ -20,9 +20,10 @@ def check_gangs(world: World, where: Callable[[Gang], tuple[str, str]]) -> None:
     members = _members(world)
     for gang in world.gangs:
         specs = members.get(gang.key, [])
-        if len(specs) < gang.min_count:
-            continue  # it waits for members, which is not an error
-        for resource, amount in sorted(_least(specs, gang.min_count).items()):
+        least = {PODS: gang.min_count}
+        if len(specs) >= gang.min_count:  # else it waits for members, which is not an error
+            least = _least(specs, gang.min_count)
+        for resource, amount in sorted(least.items()):
             if amount > total.get(resource, 0):
                 what, field = where(gang)
                 raise WorldError(

@@ -82,6 +82,16 @@ def test_what_preemption_adds_to_the_message_is_understood(after):
             None,
             "brute force finds 1 nodes",
         ),
+        (
+            waiting(FULL.replace("cpu", "memory")),
+            None,
+            "brute force finds 1 nodes with 'Insufficient cpu'",
+        ),
+        (
+            waiting(FULL.replace("1 Insufficient cpu", "1 Insufficient cpu, 1 Too many pods")),
+            None,
+            "brute force finds 0 nodes with 'Too many pods'",
+        ),
     ],
 )
 def test_a_wrong_wait_or_message_is_a_problem(wait, loads, problem):

@@ -178,6 +178,13 @@ def test_a_gang_larger_than_the_cluster_is_refused_at_its_min_count(tmp_path):
     )
 
 
+def test_a_gang_of_more_pods_than_the_cluster_takes_is_refused_before_they_are_there(tmp_path):
+    path = tmp_path / "in.yaml"
+    one = pod("m", workloadRef={"name": "w", "podGroup": "g"})
+    path.write_text(yaml.safe_dump_all([NODE, workload(policy={"gang": {"minCount": 111}}), one]))
+    assert refused(path).endswith(": 111 members ask for 111 pods, the whole cluster has 110")
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
