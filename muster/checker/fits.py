@@ -23,7 +23,6 @@ from shared.model.objects import (
     Toleration,
 )
 
-
 WRONG_MODEL = "node(s) didn't match Pod's GPU model"
 
 
