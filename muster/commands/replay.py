@@ -16,10 +16,12 @@ from rich.table import Table
 
 from muster.commands.story import rows_of
 from muster.faults import EXIT_FAILURE, Fault, UsageFault
+from muster.mesh import make_core
 from muster.plugins import core_maker
 from muster.recorded import Recorded, recorded
 from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotStore
+from shared.replay.beginning import beginnings
 from shared.replay.read_once import ReadOnceBus
 from shared.replay.replay import UNUSABLE, ReplayReport
 from shared.replay.side_by_side import Part, ReplayLost, Source, processes_for, replay_all
@@ -73,7 +75,7 @@ async def _parts(opened: Open, begin: str, journals: list[str]) -> tuple[int, li
         return found.placements, [
             Part(journal, start)
             for journal in journals or found.journals
-            for start in _starts(found, journal, begin)
+            for start in await _starts(found, journal, begin)
         ]
 
 
@@ -96,11 +98,13 @@ async def _story(opened: Open, reports: list[ReplayReport]) -> list[StoryLine]:
     return []
 
 
-def _starts(found: Recorded, journal: str, begin: str) -> list[int | None]:
-    kept: list[int | None] = [meta.position for meta in found.store.list(journal)]
-    if begin == "newest":
-        return kept[:1] or [None]
-    return [None, *kept] if begin == "each" else [None]
+async def _starts(found: Recorded, journal: str, begin: str) -> list[int | None]:
+    if begin == "start":
+        return [None]
+    sources = make_core(journal, found.placements).sources
+    possible = await beginnings(found.bus, found.store, journal, sources)
+    kept: list[int | None] = [position for position in reversed(possible) if position]
+    return [None, *kept] if begin == "each" else kept[:1] or [None]
 
 
 def _plain(report: ReplayReport) -> dict[str, Any]:

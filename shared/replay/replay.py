@@ -21,8 +21,9 @@ from shared.machine.record import (
     own_events,
     slice_events,
 )
-from shared.ports.bus import Bus, BusCorrupt, CutAway, JournalName
+from shared.ports.bus import Bus, BusCorrupt, CutAway
 from shared.ports.snapshots import SnapshotBad, SnapshotStore
+from shared.replay.beginning import beginnings
 
 Inputs = list[tuple[Consumed, list[tuple[int, Record]]]]
 SHOWN_CHARACTERS = 400  # of an event: the columns of a big batch would fill the screen
@@ -112,14 +113,14 @@ class _Replay(Generic[S]):
 
     async def restore(self, start: int | None) -> None:
         """Get to where the replay begins."""
-        first, _end = await self.bus.bounds(JournalName(self.report.journal))
-        if start is None and first > 0:
-            kept = [meta.position for meta in self.store.list(self.report.journal)]
-            start = min((position for position in kept if position >= first), default=None)
-            if start is None:
-                text = f"records below {first} are cut away and no snapshot covers them"
-                self.report.problems.append((first, text))
+        if start is None:
+            core = self.folded.core
+            possible = await beginnings(self.bus, self.store, core.journal, core.sources)
+            if not possible:
+                text = "its beginning or its inputs' is cut away and no snapshot covers that"
+                self.report.problems.append((0, text))
                 return
+            start = possible[0]
         if not start:
             return
         bad = restore_newest(self.folded, self.store, start)

@@ -31,6 +31,7 @@ from shared.machine.core import Core
 from shared.model.ids import service_of
 from shared.ports.bus import Bus, JournalName
 from shared.ports.snapshots import SnapshotStore
+from shared.replay.beginning import beginnings
 from shared.replay.read_once import KEPT_BYTES_MAX, ReadOnceBus
 from shared.replay.replay import ReplayReport, replay
 
@@ -92,10 +93,11 @@ async def pieces(source: Source, parts: Sequence[Part]) -> list[list[Part]]:
     async with source.opened() as (bus, store):
         for part in parts:
             first, end = await bus.bounds(JournalName(part.journal))
-            kept = sorted(meta.position for meta in store.list(part.journal))
+            sources = source.core_of(part.journal).sources
+            kept = await beginnings(bus, store, part.journal, sources)
             begin = part.start
             if begin is None:
-                begin = min((at for at in kept if at >= first), default=first) if first else 0
+                begin = kept[0] if kept else first
             edges = [begin, *(at for at in kept if begin < at < end), end]
             found = [Part(part.journal, a, b, b - a) for a, b in pairwise(edges)]
             found[0] = replace(found[0], start=part.start)

@@ -182,7 +182,9 @@ def test_journals_that_are_cut_are_gone_on_from_explained_told_and_replayed(tmp_
     assert codes == [0, 0, 0]
     assert firsts(journals) == begins  # the second run took no snapshot yet
     assert "bound" in muster("story", f"pod/{last}", run, *read).out
-    replayed = muster("replay", run, *read, "--output", "json")
-    assert replayed.code == 0, replayed.out
-    where = {one["journal"]: one["start"] for one in replayed.json()["journals"]}
-    assert all(where[name] >= begins[name] > 0 for name in begins)
+    for begin in ("start", "each"):
+        replayed = muster("replay", run, *read, "--from", begin, "--output", "json")
+        assert replayed.code == 0, replayed.out
+        found = [(one["journal"], one["start"]) for one in replayed.json()["journals"]]
+        assert {name for name, _start in found} == begins.keys()
+        assert all(start >= begins[name] > 0 for name, start in found)
