@@ -116,7 +116,8 @@ class Refused(Event, frozen=True, gc=False):
 
 
 class Improved(Event, frozen=True, gc=False):
-    """Signatures refused by this shard before and feasible on some node of it now.
+    """Signatures refused by this shard before and feasible on some node of it now; or that nobody
+    could go for, and somebody could now.
 
     Empty `sigs` only say that changed nodes were looked at in vain; nobody else needs that.
     """

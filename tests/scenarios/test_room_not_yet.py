@@ -23,3 +23,40 @@ def test_a_pod_whose_room_another_still_waits_for_evicts_nobody_else(placements)
 
     nodes = (node(name, 2_000, labels={"n": name}) for name in "ab")
     play(story, *nodes, grace_ms=5_000, placements=placements)
+
+
+@pytest.mark.parametrize("placements", [1, 2])
+def test_a_pod_that_could_evict_somebody_once_another_left_does(placements):
+    """kube-scheduler queues it when a pod leaves (fit.go isSchedulableAfterPodEvent); here nobody
+    but the five minutes of the unschedulable woke it.
+    """
+
+    async def story(scene: Scene) -> None:
+        scene.pods("high", cpu_milli=3_000, priority=100)
+        scene.pods("low", cpu_milli=1_000, priority=0)
+        await scene.settle(10)
+        scene.pods("mid", cpu_milli=3_500, priority=50)
+        await scene.settle(30)
+        assert scene.where("high", "low", "mid") == ["only", "only", ""]
+        scene.delete("high")
+        await scene.settle(5)
+        assert scene.where("mid") == ["only"]
+
+    play(story, node("only", 4_000), placements=placements)
+
+
+def test_many_who_could_evict_the_same_pod_are_looked_at_once():
+    async def story(scene: Scene) -> None:
+        scene.pods("high", cpu_milli=3_000, priority=100)
+        scene.pods("low", cpu_milli=1_000, priority=0)
+        await scene.settle(10)
+        names = [f"mid-{number}" for number in range(200)]
+        scene.pods(*names, cpu_milli=3_500, priority=50)
+        await scene.settle(30)
+        scene.delete("high")
+        await scene.settle(120)
+        assert scene.running(*names) == 1
+        # When they came, and when the pod left whose end let one of them evict another.
+        assert set((await scene.refusals()).values()) == {2}
+
+    play(story, node("only", 4_000))

@@ -11,6 +11,7 @@ from services.placement.core import (
     elsewhere,
     facts,
     gangs,
+    hopeless,
     identity,
     improve,
     member_volumes,
@@ -70,7 +71,7 @@ from shared.events.placement import (
 )
 from shared.events.preemption import DryRunAsked, NominateAsked, NominationCleared
 from shared.events.queueing import Dispatched, ReasonsAsked
-from shared.model.columns import unpack
+from shared.model.columns import size, unpack
 from shared.model.ids import placement
 
 __all__ = ["Config", "PlacementCore", "PlacementState", "parse_config"]
@@ -93,9 +94,12 @@ def _asked(state: PlacementState, event: Asked) -> None:
 
 
 def _answered(state: PlacementState, event: CandidatesFound | Nominated | NominationStale) -> None:
-    asked = state.todo.asks.popleft().event
+    asked = identity.as_told(state, state.todo.asks.popleft())
     assert isinstance(asked, DryRunAsked | NominateAsked), f"{event} answers {asked}"
     assert (asked.ask, asked.pod) == (event.ask, event.pod), f"{event} answers {asked}"
+    if isinstance(event, CandidatesFound) and isinstance(asked, DryRunAsked):
+        found = len(event.series or event.candidates[:1])
+        hopeless.told(state, asked.sig, helps=event.cut or found > size(asked.others))
     if isinstance(event, Nominated):
         noms.nominate(state, event.ask, event.pod, event.sig, event.node, event.victims)
 

@@ -7,7 +7,7 @@ that frees it travels in another journal. Such a pod is deferred until that outc
 
 import numpy as np
 
-from services.placement.core import again, nominations, sampling, volumes
+from services.placement.core import again, hopeless, nominations, sampling, volumes
 from services.placement.core.book import put, put_one, take
 from services.placement.core.identity import by_own_sig
 from services.placement.core.ledger import FEW, I8, IS_CHARGED
@@ -165,10 +165,12 @@ def refused(state: PlacementState, event: Refused) -> None:
     """The pods are free for other shards; the signature is remembered."""
     if not event.attempt:
         del state.looks[event.sig]
+        hopeless.told(state, event.sig, event.preemptible)
         return
     sampling.searched(state, event.examined)
     state.ledger.advance(state.ledger.rows(unpack(event.ids)), "Refused")
     remember_refused(state, event.sig)
+    hopeless.told(state, event.sig, event.preemptible)
     again.refused(state, event.sig)
     state.todo.take(event.attempt, event.ids)
 

@@ -69,6 +69,7 @@ def signature_retired(state: PlacementState, event: SignatureRetired) -> None:
     """Forget its refusals now, and the spec when the last charge of it is given back."""
     if event.sig in state.specs:
         state.refused.discard(event.sig)
+        state.hopeless.discard(event.sig)
         state.looks.pop(event.sig, None)
         state.again.pop(event.sig, None)
         if not state.refused:

@@ -69,6 +69,8 @@ def _refuse_alike(state: PlacementState, sigs: I64) -> None:
         refused = {state.specs[sig].anonymous() for sig in state.refused}
         new = [sig for sig in np.unique(sigs).tolist() if sig not in state.retired]
         state.refused.update(sig for sig in new if state.specs[sig].anonymous() in refused)
+        hopeless = {state.specs[sig].anonymous() for sig in state.hopeless}
+        state.hopeless.update(sig for sig in new if state.specs[sig].anonymous() in hopeless)
 
 
 def _rename_nominations(state: PlacementState, sigs: dict[int, int]) -> None:

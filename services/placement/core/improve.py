@@ -1,4 +1,4 @@
-"""Wake-ups: which refused signatures fit on the nodes that got better.
+"""Wake-ups: which refused signatures fit on the nodes that got better, or could be made to fit.
 
 Every step that finds both writes one Improved, even an empty one: only events change the state, so
 that changed nodes were looked at must be in the journal too.
@@ -6,7 +6,7 @@ that changed nodes were looked at must be in the journal too.
 
 import numpy as np
 
-from services.placement.core import again, nominations, preempt
+from services.placement.core import again, hopeless, nominations, preempt
 from services.placement.core.book import compiled
 from services.placement.core.state import PlacementState
 from services.placement.core.undecided import obstacle
@@ -26,11 +26,12 @@ FEW_ROWS = 32
 
 
 def improved(state: PlacementState) -> Improved:
-    """Refused signatures that some changed node takes now."""
+    """Refused signatures that some changed node takes now, or would take if others went."""
     rows = state.table.rows_of(sorted(state.better))
     maybe = _quick(state, rows)
     fits = [sig for sig in maybe[:CHECKS_MAX] if _fits(state, sig, rows)]
     found = [*fits, *maybe[CHECKS_MAX:]]
+    found += [sig for sig in hopeless.some_hope(state, rows) if sig not in found]
     found += [sig for sig in again.due(state) if sig not in found]
     return Improved(state.shard, pack(found), state.world)
 
@@ -100,6 +101,7 @@ def looked(state: PlacementState, event: Improved) -> None:
     state.better.clear()
     for sig in unpack(event.sigs).tolist():
         state.refused.discard(sig)
+        state.hopeless.discard(sig)
         state.again.pop(sig, None)
         # Queueing hears of the improvement: there is nothing to confirm.
         state.looks.pop(sig, None)

@@ -68,6 +68,7 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "unsettled": withheld.dump_unsettled(state),
         "withheld": [[node, state.withheld[node]] for node in sorted(state.withheld)],
         "refused": sorted(state.refused),
+        **({"hopeless": sorted(state.hopeless)} if state.hopeless else {}),
         "better": sorted(state.better),
         "looks": sorted(state.looks),
         "digest": [*state.digest, state.digest_ms],
@@ -148,6 +149,7 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
     kept = body.get("withheld", ())
     state.withheld = {node: msgspec.convert(value, Node) for node, value in kept}
     state.refused = set(body["refused"])
+    state.hopeless = set(body.get("hopeless", ()))
     state.looks = dict.fromkeys(body.get("looks", ()))
     *said, state.digest_ms = body["digest"]
     state.digest = (said[0], said[1], said[2], said[3])

@@ -41,6 +41,7 @@ CANDIDATES_PERCENT = 10
 BEST = 3
 RUNS_MAX = 8  # dry runs in one answer
 NODES_AT_ONCE = 128
+FEW_ROWS = 32  # of which the pods are read as they are, not as columns
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -160,9 +161,13 @@ class _DryRun:
     """One dry run: the nodes in tie order, until there are candidates enough."""
 
     def __init__(
-        self, state: PlacementState, event: DryRunAsked, before: Sequence[Candidate] = ()
+        self,
+        state: PlacementState,
+        event: DryRunAsked,
+        before: Sequence[Candidate] = (),
+        only: I64 | None = None,
     ) -> None:
-        """`before`: what equal preemptors got, which nobody knows of yet."""
+        """`before`: what equal preemptors got, which nobody knows of yet; `only`: of these rows."""
         self.state = state
         self.wanted = compiled(state, event.sig)
         self.priority = state.specs[event.sig].priority
@@ -174,8 +179,11 @@ class _DryRun:
         for one in before:
             self._take(one)
         self.rows = state.kernel.resolvable_rows(state.table, self.wanted, self.held)
+        if only is not None:
+            self.rows = self.rows[np.isin(self.rows, only)]
         self.enough = max(CANDIDATES_MIN, len(state.nodes) * CANDIDATES_PERCENT // 100)
-        self.lower = self._lower_pods()
+        few = only is not None and len(self.rows) <= FEW_ROWS
+        self.lower = None if few else self._lower_pods()
         self.tries = self._tries()
         self.reasons: dict[str, int] = {}
         # By what pickOneNodeForPreemption looks at, and then the row: the one found first.

@@ -51,7 +51,7 @@ class LowerColumns:
         row_of = rows[ledger.node[at]]
         amounts = [_amounts(state, sigs, column)[which] for column, _ in wanted.amount_checks]
         self._needs = wanted.amount_checks
-        self._takes = [_taken(wanted, column) for column, _ in self._needs]
+        self._takes = [amount_of(wanted, column) for column, _ in self._needs]
         self._free = [
             table.cols[column]
             + np.bincount(row_of[leaving], amount[leaving], table.size)
@@ -134,11 +134,11 @@ def _amounts(state: PlacementState, sigs: I32, column: int) -> F64:
     """What a pod of each signature takes of a column."""
     found = np.zeros(len(sigs))
     for at, sig in enumerate(sigs.tolist()):
-        found[at] = _taken(state.sigs[sig], column)
+        found[at] = amount_of(state.sigs[sig], column)
     return found
 
 
-def _taken(sig: Signature, column: int) -> float:
+def amount_of(sig: Signature, column: int) -> float:
     """What one pod takes of a column."""
     return -sum(amount for taken, amount in sig.filter_delta if taken == column)
 
@@ -157,7 +157,7 @@ def _held_amounts(state: PlacementState, wanted: Signature, held: Held | None) -
             which.append(sigs.setdefault(sig, len(sigs)))
     found: list[F64] = []
     for column, _ in wanted.amount_checks:
-        each: F64 = np.array([_taken(sig, column) for sig in sigs])
+        each: F64 = np.array([amount_of(sig, column) for sig in sigs])
         taken = each[np.array(which, np.int64)]
         amounts = np.bincount(np.array(rows, np.int64), taken, state.table.size)
         found.append(amounts.astype(np.float64, copy=False))

@@ -150,6 +150,7 @@ class PlacementState(MachineState):
         self.unsettled: dict[int, Unsettled] = {}
         self.withheld: dict[int, Node] = {}
         self.refused: set[int] = set()
+        self.hopeless: set[int] = set()  # those of them that preemption does not help
         self.better: set[int] = set()
         self.extender_asks = 0  # how often extenders were asked
         self.again: dict[int, int] = {}  # refused by extenders: signature -> when to try anew

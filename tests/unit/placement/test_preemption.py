@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from services.placement.core import improve
+from shared.events.base import Event
 from shared.events.binding import Bound
 from shared.events.ingest import BudgetCovers, BudgetGone
 from shared.events.placement import (
@@ -25,6 +27,8 @@ from shared.events.preemption import (
     NominationCleared,
 )
 from shared.model.columns import pack, unpack
+from shared.model.objects import HostPort
+from shared.model.profile import Profile
 from tests.unit.placement.shard import Shard, node, placed, refused, spec
 
 LOW, MID, HIGH, WHOLE = 1, 2, 3, 4
@@ -271,3 +275,73 @@ def test_a_nomination_that_had_no_device_left_takes_those_of_one_that_is_lost():
     assert events[-1] == NominationLost(0, 1, 99, "the nominated space is taken")
     (kept,) = shard.reload().state.nominations.values()
     assert (kept.pod, kept.mask) == (98, 0b01)
+
+
+def refusals(events: list[Event]) -> list[Refused]:
+    return [event for event in events if isinstance(event, Refused)]
+
+
+def hopeless(shard: Shard | None = None, **more: Any) -> Shard:
+    """One node: 3 cpu of priority 20 and 1 of priority 0; a pod of 3.5 cpu and priority 10 was
+    refused, and nobody could go for it.
+    """
+    shard = shard or full()
+    shard.sig(5, spec(cpu=3_000, priority=20)).sig(6, spec(cpu=3_500, priority=10, **more))
+    shard.assigned((1, 5, 1), (2, LOW, 1)).dispatch(6, 9)
+    assert refused(shard.run()) == [9]
+    assert not dry_run(shard, 6, pod=9).candidates
+    return shard
+
+
+def test_who_could_evict_somebody_once_another_left_is_woken_once():
+    """kube-scheduler wakes for every pod that leaves."""
+    shard = hopeless().reload()
+    assert shard.gone(1).run() == [Improved(0, pack([6]), 0)]
+    shard.dispatch(6, 9)
+    assert [answer.preemptible for answer in refusals(shard.run())] == [True]
+    assert victims(dry_run(shard, 6, pod=9, ask=2)) == [[2]]
+    # Preemption works for it now: what else gets better is no news.
+    shard.nodes(1, node("n1", cpu=4_100))
+    assert shard.run() == [Improved(0, b"", 0)]
+
+
+def test_who_is_refused_without_anybody_to_evict_is_woken_by_a_node_with_somebody():
+    shard = full().sig(5, spec(cpu=4_000, priority=20)).sig(6, spec(cpu=3_500, priority=10))
+    shard.assigned((1, 5, 1)).dispatch(6, 9)
+    assert [answer.preemptible for answer in refusals(shard.run())] == [False]
+    shard.assigned((2, LOW, 2)).nodes(2, node("n2"))
+    assert shard.run() == [Improved(0, pack([6]), 0)]
+
+
+def test_nobody_is_woken_whom_no_eviction_would_help():
+    shard = hopeless()
+    assert shard.gone(2).run() == [Improved(0, b"", 0)]
+    shard.assigned((3, 5, 1)).gone(1)
+    assert shard.run() == [Improved(0, b"", 0)]
+
+
+def test_who_may_not_preempt_is_not_woken_for_it():
+    gentle = full(profiles=to_builtins([Profile(preempts=False)]))
+    for shard in (hopeless(never_preempts=True), hopeless(gentle)):
+        assert shard.gone(1).run() == [Improved(0, b"", 0)]
+
+
+@pytest.mark.parametrize("port", [0, 80])
+def test_when_many_nodes_change_at_once_they_are_tried_out_together(port):
+    shard = full(nodes=40).sig(5, spec(cpu=3_000, priority=20))
+    shard.sig(6, spec(cpu=3_500, priority=10, host_ports=(HostPort(port),) if port else ()))
+    for number in range(1, 41):
+        shard.assigned((number, 5, number), (100 + number, LOW, number))
+    shard.dispatch(6, 999)
+    shard.run()
+    assert not dry_run(shard, 6, pod=999).candidates
+    assert shard.gone(*range(1, 41)).run() == [Improved(0, pack([6]), 0)]
+
+
+def test_many_who_wait_for_the_same_cost_one_word_each():
+    shard = full().sig(5, spec(cpu=3_000, priority=20)).assigned((1, 5, 1), (2, LOW, 1))
+    shard.sig(6, spec(cpu=3_500, priority=10)).sig(7, spec(cpu=3_600, priority=10))
+    shard.dispatch(6, *range(100, 600)).dispatch(7, *range(600, 1_100))
+    shard.run()
+    dry_run(shard, 6, pod=100)
+    assert shard.gone(1).run() == [Improved(0, pack([6]), 0)]  # 7 was not found hopeless
