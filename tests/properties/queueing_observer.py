@@ -3,10 +3,11 @@
 from services.queueing.transitions import Pod
 from shared.events.base import Event
 from shared.events.binding import BindFailed, Bound
-from shared.events.ingest import PodsAssigned, PodsGone, SignaturesQueued
+from shared.events.ingest import PodsAssigned, PodsGone, PodsPending, SignaturesQueued
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
-from shared.events.placement import Improved, NominationReady, Refused, Reserved
-from shared.events.queueing import Dispatched, GangDispatched
+from shared.events.placement import Improved, NominationLost, NominationReady, Refused, Reserved
+from shared.events.preemption import PreemptionClosed
+from shared.events.queueing import Dispatched, GangDispatched, Parked
 from shared.model.columns import unpack
 
 PRIORITIES = (0, 0, 5, 9)
@@ -28,9 +29,26 @@ class Observer:
         self.nominated: set[int] = set()
         self.refused: dict[int, int] = {}
         self.attempts: set[int] = set()
+        self.ages: dict[int, int] = {}  # of pods: when they came or failed; unknown of some
+        self.now = 0
         self.orders = {sig: PRIORITIES[sig % 4] for sig in range(1, 5)}
 
+    def _ages(self, event: Event) -> None:
+        """Members of gangs go by other rules; which failures count, only the core knows."""
+        match event:
+            case PodsPending():
+                for pod in ids_of(event.ids):
+                    self.now += 1
+                    self.ages.setdefault(pod, self.now if not event.gang else 0)
+                    if event.gang:
+                        self.ages[pod] = 0
+            case BindFailed():
+                self.ages.update(dict.fromkeys(ids_of(event.ids), 0))
+            case PreemptionClosed() | NominationLost():
+                self.ages[event.pod] = 0
+
     def consumed(self, event: Event) -> None:
+        self._ages(event)
         match event:
             case Reserved() | Refused():
                 for pod in ids_of(event.ids):
@@ -76,6 +94,13 @@ class Observer:
                 self._tried(event.attempt, ids_of(event.ids))
                 if not (event.urgent and set(ids_of(event.ids)) & self.nominated):
                     self._priority(state, event)
+                if not event.urgent:
+                    self._age(state, event)
+            case Parked():
+                for pod in ids_of(event.ids):
+                    self.now += 1
+                    if self.ages[pod] and state.pods.state_of(pod) in (Pod.READY, Pod.LEFT):
+                        self.ages[pod] = self.now
             case GangDispatched():
                 self._tried(
                     event.attempt, [pod for part in event.members for pod in ids_of(part.ids)]
@@ -97,6 +122,15 @@ class Observer:
             if self.orders[sig] > self.orders[event.sig]:
                 usable = free & ~self.refused.get(sig, 0)
                 assert not usable, f"signature {sig} was passed by {event.sig} of lower priority"
+
+    def _age(self, state, event: Dispatched) -> None:
+        """Whose turn it is came, or failed last, before all others of the same order."""
+        free, first = state.free_mask(), ids_of(event.ids)[0]
+        for pod in in_state(state, Pod.READY):
+            sig = int(state.pods.sig[pod - state.pods.base])
+            usable = free & ~self.refused.get(sig, 0)
+            if usable and self.orders[sig] == self.orders[event.sig] and self.ages[pod]:
+                assert self.ages[first] <= self.ages[pod], f"pod {pod} was passed by {first}"
 
 
 def in_state(state, code: Pod) -> list[int]:

@@ -181,6 +181,7 @@ def _load_pods(body: list[Any]) -> Pods:
 def _load_sig(state: QueueingState, values: list[Any]) -> None:
     sig = Sig(0, 0, False)
     _fill(sig, SIG_FIELDS, values[:-2])
+    sig.fifo = Fifo(sig.sig)
     for shard, reasons, *numbers in values[-2]:
         sig.refusals[shard] = Refusal(tuple((text, count) for text, count in reasons), *numbers)
     for attempt, tried, rounds in values[-1]:
@@ -234,7 +235,7 @@ def _index_pods(state: QueueingState) -> None:
 def reindex(state: QueueingState) -> None:
     """Make all indexes again: pods have other signatures than when they were made."""
     for sig in state.sigs.values():
-        sig.fifo, sig.lane, sig.asking, sig.preempting = Fifo(), -1, 0, 0
+        sig.fifo, sig.lane, sig.asking, sig.preempting = Fifo(sig.sig), -1, 0, 0
         sig.parked, sig.parked_live, sig.askable = array("q"), 0, 0
         sig.left = {at: Left(one.tried, one.rounds) for at, one in sig.left.items()}
     for attempt in state.attempts.values():

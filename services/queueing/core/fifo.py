@@ -1,7 +1,8 @@
 """A signature's queue of ready pods, oldest first; pods that left are skipped when met.
 
 Ids and their order numbers lie in two growing buffers, so a batch is a slice: no object per pod
-and no joining of small pieces. An entry counts while its pod is ready under the same number.
+and no joining of small pieces. An entry counts while its pod is ready under the same number and
+signature. New pods are appended; those that come back with an old number are put in between.
 """
 
 from array import array
@@ -29,10 +30,11 @@ NONE: I64 = np.empty(0, np.int64)
 class Fifo:
     """`live` counts valid entries; the rest are left-overs of pods that went elsewhere."""
 
-    __slots__ = ("head", "ids", "live", "seqs")
+    __slots__ = ("head", "ids", "live", "seqs", "sig")
 
-    def __init__(self) -> None:
+    def __init__(self, sig: int) -> None:
         """Empty."""
+        self.sig = sig
         self.ids = array("q")
         self.seqs = array("q")
         self.head = 0
@@ -50,16 +52,37 @@ class Fifo:
         self.seqs.extend(range(seq, seq + len(ids)))
         self.live += len(ids)
 
+    def insert(self, pods: Pods, ids: I64, seqs: I64) -> bool:
+        """Put pods, sorted by their order numbers, where these say; whether the head is another."""
+        if not self.live or int(seqs[0]) > self.seqs[-1]:
+            self.push(ids.tobytes(), seqs.tobytes())
+            return False
+        first = self.head_seq(pods)
+        stop = len(self.ids)
+        here, numbers = view(self.ids, self.head, stop), view(self.seqs, self.head, stop)
+        stays = self._mask(pods, here, numbers) & ~np.isin(numbers, seqs)
+        ids, seqs = np.concatenate((here[stays], ids)), np.concatenate((numbers[stays], seqs))
+        order = seqs.argsort(kind="stable")
+        assert int(np.count_nonzero(stays)) == self.live, f"signature {self.sig}: pods lost"
+        self.ids, self.seqs, self.head, self.live = array("q"), array("q"), 0, 0
+        self.push(ids[order].tobytes(), seqs[order].tobytes())
+        return self.seqs[0] < first
+
     def _valid(self, pods: Pods, at: int) -> bool:
         row = self.ids[at] - pods.base
-        return row >= 0 and pods.state_at[row] == READY and pods.seq_at[row] == self.seqs[at]
+        if row < 0 or pods.state_at[row] != READY:
+            return False
+        return pods.seq_at[row] == self.seqs[at] and pods.sig_at[row] == self.sig
 
     def _mask(self, pods: Pods, ids: I64, seqs: I64) -> "np.ndarray[tuple[int], np.dtype[np.bool]]":
         rows = ids - pods.base
         known = rows >= 0
         rows = np.maximum(rows, 0)
         mask: np.ndarray[tuple[int], np.dtype[np.bool]] = (
-            known & (pods.state[rows] == READY) & (pods.seq[rows] == seqs)
+            known
+            & (pods.state[rows] == READY)
+            & (pods.seq[rows] == seqs)
+            & (pods.sig[rows] == self.sig)
         )
         return mask
 
@@ -102,10 +125,15 @@ class Fifo:
             found, at = found + len(found_ids[-1]), stop
         return np.concatenate(found_ids)[:count], np.concatenate(found_seqs)[:count]
 
-    def left(self, count: int, from_head: bool) -> None:
-        """`count` pods are no longer ready; `from_head` says that they are the oldest entries."""
-        if from_head and len(self.ids) - self.head == self.live:
-            self.head += count
+    def taken(self, ids: bytes) -> None:
+        """Pods are tried: the oldest, unless an older release had them in another order."""
+        stop = self.head + (len(ids) >> 3)
+        if len(self.ids) - self.head == self.live and self.ids[self.head : stop].tobytes() == ids:
+            self.head = stop
+        self.left(len(ids) >> 3)
+
+    def left(self, count: int) -> None:
+        """`count` pods are no longer ready."""
         self.live -= count
         assert self.live >= 0
         self._compact()

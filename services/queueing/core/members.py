@@ -141,8 +141,7 @@ def wait(state: QueueingState, gang: Gang, ids: I64, is_new: bool = True) -> Non
             return
     rows = pods.rows(ids)
     pods.move("waits", ids, rows)
-    pods.seq[rows] = np.arange(state.next_seq, state.next_seq + len(ids))
-    state.next_seq += len(ids)
+    state.line_up(ids)
     for sig, _part in by_number(pods.sig[rows].astype(np.int64)):
         gang.priority = max(gang.priority, state.sigs[sig].priority)
     gang.waiting += len(ids)

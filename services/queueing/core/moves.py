@@ -29,7 +29,7 @@ def _leave(state: QueueingState, code: Pod, ids: I64, rows: Rows) -> None:
     match code:
         case Pod.READY:
             for sig, part in by_number(pods.sig[rows].astype(np.int64)):
-                state.sigs[sig].fifo.left(len(part), from_head=False)
+                state.sigs[sig].fifo.left(len(part))
         case Pod.IN_FLIGHT:
             for attempt, part in by_number(pods.attempt[rows]):
                 state.answered(state.attempts[attempt], len(part))
@@ -86,20 +86,22 @@ def _unpark(state: QueueingState, sig: Sig, ids: I64) -> None:
 
 
 def enqueue(state: QueueingState, event: str, sig: Sig, ids: I64) -> None:
-    """Put pods of one signature at the end of its queue, unless a plugin holds them back."""
+    """Put pods of one signature into its queue by their age, unless a plugin holds them back."""
     pods = state.pods
     rows = pods.rows(ids)
+    new = pods.seq[rows] == 0
+    if new.any():
+        state.line_up(ids[new])
     if state.gates and sig.sig in state.gates:
         pods.move("gated", ids, rows)
         return
     pods.move(event, ids, rows)
-    seq, count = state.next_seq, len(ids)
-    state.next_seq = seq + count
-    seqs = np.arange(seq, seq + count, dtype=np.int64)
-    pods.seq[rows] = seqs
-    # Those that were there before anybody looked have all waited for us alike.
-    pods.order_ms[rows] = state.listing_ms or state.now_ms
-    sig.fifo.push(ids.tobytes(), seqs.tobytes())
+    seqs = pods.seq[rows]
+    if np.count_nonzero(seqs[1:] > seqs[:-1]) < len(ids) - 1:
+        order = seqs.argsort(kind="stable")
+        ids, seqs = ids[order], seqs[order]
+    if sig.fifo.insert(pods, ids, seqs):
+        sig.lane = -1  # its entry there stands too far behind
     state.enlist(sig)
 
 
@@ -131,6 +133,7 @@ def home(state: QueueingState, ids: I64) -> None:
 
 def refuse(state: QueueingState, ids: I64) -> None:
     """Count one more refusal, and note when the backoff that starts now ends."""
+    state.line_up(ids)
     pods = state.pods
     rows = pods.rows(ids)
     refusals = np.minimum(pods.refusals[rows] + 1, ATTEMPTS_MAX).astype(np.int16)

@@ -26,7 +26,7 @@ def dispatched(state: QueueingState, event: Dispatched) -> None:
     attempt = Attempt(event.attempt, event.shard, event.sig, state.fixed_units(sig, event.shard))
     code = pods.state_at[first]
     if code == READY:
-        sig.fifo.left(count, from_head=True)
+        sig.fifo.taken(event.ids)
     elif code == LEFT:
         _take_left(state, sig, attempt, pods.attempt_at[first], count)
     else:

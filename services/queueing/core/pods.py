@@ -54,7 +54,7 @@ class Pods:
     """`sig`, `gang`: what the pod belongs to. `refusals`: how often every shard refused it.
     `askable`: no preemption asked since it was parked. `attempt`: the open attempt, or the one
     that left it over. `until_ms`: end of backoff. `order_ms`, `seq`: when and in which order it
-    was queued.
+    came, or failed last.
     """
 
     def __init__(self, base: int = 1, capacity: int = CAPACITY_MIN) -> None:

@@ -108,7 +108,7 @@ class Sig:
         self.sig, self.priority, self.never_preempts = sig, priority, never_preempts
         self.scheduler = scheduler
         self.cpu_milli = self.memory_bytes = self.gpu_milli = 0
-        self.fifo = Fifo()
+        self.fifo = Fifo(sig)
         self.mask = self.sent = 0
         self.refusals: dict[int, Refusal] = {}
         self.note = ""
@@ -372,6 +372,16 @@ class QueueingState(MachineState):
             del self.attempts[attempt.attempt]
         assert shard.units >= 0
         assert shard.open >= 0
+
+    def line_up(self, ids: I64) -> None:
+        """Pods came, or failed: they are behind all that did before, and stay there whatever moves
+        them meanwhile (kube-scheduler's Timestamp).
+        """
+        rows = self.pods.rows(ids)
+        self.pods.seq[rows] = np.arange(self.next_seq, self.next_seq + len(ids), dtype=np.int64)
+        self.next_seq += len(ids)
+        # Those that were there before anybody looked have all waited for us alike.
+        self.pods.order_ms[rows] = self.listing_ms or self.now_ms
 
     def delay(self, ids: I64, until_ms: int) -> None:
         """Put pods into the backoff bucket that ends then."""

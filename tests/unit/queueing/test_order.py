@@ -1,0 +1,76 @@
+"""Who is next at equal priority: kube-scheduler's Timestamp, when a pod came or failed last."""
+
+from tests.unit.queueing.build import improved, pending, queue, refused, reserved, tried, tries
+
+BUSY = 9
+
+
+def busy(steps, at_ms):
+    """A pod that keeps the only shard busy: what comes meanwhile waits for its answer."""
+    return tried(steps.when(pending(3, BUSY), at_ms=at_ms))[0]
+
+
+def parked(steps, sig, pod, at_ms):
+    steps.when(refused(tried(steps.when(pending(sig, pod), at_ms=at_ms))[0]))
+
+
+def test_a_woken_pod_goes_before_one_that_came_after_it_failed():
+    steps = queue(priorities=(0, 0, 0), credit_units=1)
+    parked(steps, 1, 1, at_ms=1_000)
+    first = busy(steps, at_ms=40_000)
+    assert tries(steps.when(pending(2, 2))) == []
+    assert tries(steps.when(improved(0, 1), at_ms=41_000)) == []
+    steps.reload()
+    assert tries(steps.when(reserved(first))) == [(0, 1, [1])]
+
+
+def test_of_two_woken_pods_the_one_that_failed_first_goes_first():
+    steps = queue(priorities=(0, 0, 0), credit_units=1)
+    parked(steps, 2, 1, at_ms=1_000)
+    parked(steps, 1, 2, at_ms=20_000)
+    first = busy(steps, at_ms=40_000)
+    assert tries(steps.when(improved(0, 1, 2))) == []
+    assert tries(steps.when(reserved(first))) == [(0, 2, [1])]
+
+
+def test_a_pod_that_failed_goes_behind_those_that_came_before_that():
+    steps = queue(priorities=(0, 0, 0), credit_units=1)
+    first = busy(steps, at_ms=10_000)
+    steps.when(pending(2, 2), at_ms=10_100)
+    steps.when(pending(1, 7), at_ms=10_150)
+    second = tried(steps.when(refused(first), at_ms=10_200))[0]
+    assert tries(steps.when(pending(1, 8), improved(0, 3), at_ms=13_000)) == []
+    third = tried(steps.when(reserved(second)))[0]
+    assert third.ids == (7).to_bytes(8, "little")
+    assert tries(steps.when(reserved(third))) == [(0, 3, [BUSY])]
+
+
+def test_a_woken_pod_goes_before_younger_ones_of_its_own_signature():
+    steps = queue(priorities=(0, 0, 0), credit_units=1, max_batch=1)
+    parked(steps, 1, 1, at_ms=1_000)
+    first = busy(steps, at_ms=40_000)
+    steps.when(improved(0, 1))
+    steps.when(pending(1, 4, 5))
+    second = tried(steps.when(reserved(first)))[0]
+    assert second.ids == (1).to_bytes(8, "little")
+    assert tries(steps.when(reserved(second))) == [(0, 1, [4])]
+
+
+def test_gates_do_not_make_a_pod_younger():
+    steps = queue(priorities=(0, 0, 0), credit_units=1)
+    first = busy(steps, at_ms=1_000)
+    steps.when(pending(1, 1, gated=True))
+    steps.when(pending(2, 2), at_ms=2_000)
+    steps.when(pending(1, 1), at_ms=3_000)
+    assert tries(steps.when(reserved(first))) == [(0, 1, [1])]
+
+
+def test_a_pod_that_changes_keeps_its_place():
+    steps = queue(priorities=(0, 0, 0), credit_units=1)
+    first = busy(steps, at_ms=1_000)
+    steps.when(pending(1, 1, 4), at_ms=2_000)
+    steps.when(pending(2, 2), at_ms=2_100)
+    for sig in (2, 1, 2):
+        steps.when(pending(sig, 1), at_ms=2_200)
+        assert steps.state.sigs[sig].fifo.first(steps.state.pods) == 1
+    assert tries(steps.when(reserved(first))) == [(0, 2, [1])]
