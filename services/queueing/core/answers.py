@@ -150,5 +150,4 @@ def bind_failed(state: QueueingState, event: BindFailed) -> None:
     for code in (Pod.RESERVED, Pod.IN_FLIGHT, Pod.TRYING):
         found = pods.select(ids, code)
         if len(found):
-            is_cut = event.reason not in ("failed", "refused")
-            moves.back_off(state, np.sort(found), is_cut)
+            moves.back_off(state, np.sort(found), is_error=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from services.queueing.core.pods import STATES
+from services.queueing.core.pods import STATES, backoff_ends
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.transitions import Pod
 
@@ -16,10 +16,10 @@ def check(state: QueueingState) -> None:
     for number in sorted(state.sigs):
         _check_sig(state, state.sigs[number])
     _check_attempts(state)
-    for until_ms, bucket in state.backoff.items():
-        ids = pods.in_state(Pod.BACKOFF)
-        there = np.count_nonzero(pods.until_ms[ids - pods.base] == until_ms)
-        assert there == bucket.live, f"pods in backoff until {until_ms}"
+    waiting = backoff_ends(pods, pods.in_state(Pod.BACKOFF) - pods.base)
+    ends, numbers = np.unique(waiting, return_counts=True)
+    there = dict(zip(ends.tolist(), numbers.tolist(), strict=True))
+    assert there == {end: one.live for end, one in state.backoff.items()}, "pods in backoff"
     for number in sorted(state.gangs):
         gang = state.gangs[number]
         mine = codes[pods.gang[: len(codes)] == number]

@@ -21,6 +21,7 @@ from services.queueing.core.config import (
 from services.queueing.core.lanes import next_single, top
 from services.queueing.core.messages import gang_message, parked_message
 from services.queueing.core.own import FLUSH, IMPROVED, parked_ids
+from services.queueing.core.pods import backoff_ends
 from services.queueing.core.routing import dispatch, left_ids
 from services.queueing.core.state import Entry, Gang, QueueingState, Sig, by_number
 from services.queueing.transitions import Pod
@@ -70,9 +71,9 @@ def _all(state: QueueingState) -> Iterator[Event]:
     while (ask := preempting.next_ask(state)) is not None:
         yield ask
     if idle(state):
-        until_ms = _next_cut_ms(state)
-        if until_ms is not None:
-            yield _activation(state, until_ms)
+        end = _next_cut(state)
+        if end is not None:
+            yield _activation(state, end)
             yield from _dispatches(state)
 
 
@@ -84,10 +85,10 @@ def due_ms(state: QueueingState) -> int | None:
     work = work or state.looked or state.gangs_looked
     if work or _parkable(state) is not None or _next(state) is not None:
         return state.now_ms
-    backoff_ms = next_backoff_ms(state)
-    if backoff_ms is not None and idle(state) and _next_cut_ms(state) is not None:
+    end = _next_backoff(state)
+    if end is not None and idle(state) and _next_cut(state) is not None:
         return state.now_ms
-    times = [backoff_ms, _next_flush_ms(state), _next_gang_ms(state)]
+    times = [None if end is None else end // 2, _next_flush_ms(state), _next_gang_ms(state)]
     times += [preempting.next_ask_ms(state), looks.next_ms(state)]
     times += [gang.tried_ms + HEAD_START_MS for gang in gangs.head_starts(state)]
     if state.lane.gang:
@@ -137,8 +138,8 @@ def _wake(state: QueueingState, sig: Sig, reason: str) -> Iterator[Event]:
 def _timers(state: QueueingState) -> Iterator[Event]:
     while (at_ms := _next_flush_ms(state)) is not None and at_ms <= state.now_ms:
         yield from _wake(state, state.sigs[state.flushes[0][1]], FLUSH)
-    while (at_ms := next_backoff_ms(state)) is not None and at_ms <= state.now_ms:
-        yield _activation(state, at_ms)
+    while (end := _next_backoff(state)) is not None and end // 2 <= state.now_ms:
+        yield _activation(state, end)
 
 
 def _next_flush_ms(state: QueueingState) -> int | None:
@@ -151,8 +152,8 @@ def _next_flush_ms(state: QueueingState) -> int | None:
     return None
 
 
-def next_backoff_ms(state: QueueingState) -> int | None:
-    """When the first backoff ends."""
+def _next_backoff(state: QueueingState) -> int | None:
+    """The first backoff that ends; see pods.backoff_ends."""
     while state.backoff_ends:
         if state.backoff_ends[0] in state.backoff:
             return state.backoff_ends[0]
@@ -160,19 +161,17 @@ def next_backoff_ms(state: QueueingState) -> int | None:
     return None
 
 
-def _next_cut_ms(state: QueueingState) -> int | None:
+def _next_cut(state: QueueingState) -> int | None:
     """The same of the backoffs that may be cut short."""
-    if not state.uncut:
-        return next_backoff_ms(state)
-    return min((end_ms for end_ms in state.backoff if end_ms not in state.uncut), default=None)
+    return min((end for end in state.backoff if not end % 2), default=None)
 
 
-def _activation(state: QueueingState, until_ms: int) -> Activated:
-    pods, bucket = state.pods, state.backoff[until_ms]
+def _activation(state: QueueingState, end: int) -> Activated:
+    pods, bucket = state.pods, state.backoff[end]
     ids = pods.known(np.unique(np.frombuffer(bucket.ids, np.int64).copy()))
     rows = ids - pods.base
-    ids = ids[(pods.state[rows] == Pod.BACKOFF) & (pods.until_ms[rows] == until_ms)]
-    assert len(ids) == bucket.live, f"backoff until {until_ms}"
+    ids = ids[(pods.state[rows] == Pod.BACKOFF) & (backoff_ends(pods, rows) == end)]
+    assert len(ids) == bucket.live, f"backoff until {end // 2}"
     return Activated(ids.tobytes())
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from services.queueing.core import members
 from services.queueing.core.config import Config
 from services.queueing.core.fifo import Fifo
-from services.queueing.core.pods import COLUMNS, STATES, Pods
+from services.queueing.core.pods import COLUMNS, STATES, Pods, backoff_ends
 from services.queueing.core.preempting import lives
 from services.queueing.core.state import (
     Ask,
@@ -86,7 +86,6 @@ def dump(state: QueueingState) -> dict[str, Any]:
         "closed": sorted(state.closed),
         "heirs": [list(heir) for heir in state.heirs],
         **({"gates": [list(one) for one in sorted(state.gates.items())]} if state.gates else {}),
-        **({"uncut": sorted(state.uncut)} if state.uncut else {}),
         **({"leaving": sorted(state.leaving)} if state.leaving else {}),
         **({"room": [list(one) for one in sorted(state.room.items())]} if state.room else {}),
         "lane": _fields(state.lane, LANE_FIELDS),
@@ -154,11 +153,18 @@ def load(state: QueueingState, body: Any) -> None:
     waits = state.pods.in_state(Pod.PREEMPTING).tolist()
     state.leaving = dict.fromkeys(body.get("leaving", waits))
     state.room = dict(body.get("room", ()))
-    state.uncut = dict.fromkeys(body.get("uncut", ()), True)
+    _load_uncut(state.pods, body.get("uncut", ()))
     _fill(state.lane, LANE_FIELDS, body["lane"])
     state.listing_ms = body["listing_ms"]
     _fill(state.rate, RATE_FIELDS, body["rate"])
     _index_pods(state)
+
+
+def _load_uncut(pods: Pods, ends: list[int]) -> None:
+    """Older snapshots have when backoffs after errors end instead of the errors."""
+    rows = pods.in_state(Pod.BACKOFF) - pods.base
+    rows = rows[np.isin(pods.until_ms[rows], ends)]
+    pods.errors[rows] = np.maximum(pods.refusals[rows], 1)
 
 
 def _load_pods(body: list[Any]) -> Pods:
@@ -171,7 +177,7 @@ def _load_pods(body: list[Any]) -> Pods:
     pods.state[: len(codes)] = codes
     rows = _open_rows(codes)
     names = [name for name in COLUMNS if name != "state"]
-    for name, column in zip(names, body[3:], strict=True):
+    for name, column in zip(names, body[3:], strict=False):  # older snapshots lack the last
         getattr(pods, name)[rows] = np.frombuffer(column, COLUMNS[name])
     pods.counts = np.bincount(codes, minlength=STATES).tolist()
     assert len(codes) == top - base
@@ -200,10 +206,10 @@ def _index_pods(state: QueueingState) -> None:
             ids = ids[pods.seq[pods.rows(ids)].argsort(kind="stable")]
         rows = pods.rows(ids)
         if code is Pod.BACKOFF:
-            for until_ms, part in by_number(pods.until_ms[rows]):
-                state.backoff[until_ms] = Bucket()
-                state.backoff[until_ms].ids.frombytes(ids[part].tobytes())
-                state.backoff[until_ms].live = len(part)
+            for end, part in by_number(backoff_ends(pods, rows)):
+                state.backoff[end] = Bucket()
+                state.backoff[end].ids.frombytes(ids[part].tobytes())
+                state.backoff[end].live = len(part)
         elif code is Pod.IN_FLIGHT:
             for number, part in by_number(pods.attempt[rows]):
                 attempt = state.attempts[number]

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from services.queueing.core import leaving, members
 from services.queueing.core.config import ATTEMPTS_MAX, backoff_ms
-from services.queueing.core.pods import CODES, SMALL, Rows
+from services.queueing.core.pods import CODES, SMALL, Rows, backoff_ends
 from services.queueing.core.state import QueueingState, Sig, by_number
 from services.queueing.transitions import Pod
 from shared.model.columns import I64, few, size, unpack
@@ -48,8 +49,8 @@ def _leave(state: QueueingState, code: Pod, ids: I64, rows: Rows) -> None:
             for pod in ids.tolist():
                 state.nominated.pop(pod, None)
         case Pod.BACKOFF:
-            for until_ms, part in by_number(pods.until_ms[rows]):
-                state.undelay(until_ms, len(part))
+            for end, part in by_number(backoff_ends(pods, rows)):
+                state.undelay(end, len(part))
         case Pod.WAITING:
             members.count(state, rows, waiting=-1)
         case Pod.RESERVED:
@@ -132,26 +133,30 @@ def home(state: QueueingState, ids: I64) -> None:
 
 
 def refuse(state: QueueingState, ids: I64) -> None:
-    """Count one more refusal, and note when the backoff that starts now ends."""
+    """Count one more refusal, which ends a row of errors, and start the backoff."""
+    pods, rows = state.pods, state.pods.rows(ids)
+    pods.errors[rows] = 0
+    _start_backoff(state, ids, pods.refusals)
+
+
+def _start_backoff(state: QueueingState, ids: I64, column: NDArray[np.int16]) -> None:
+    """Count one more failure of a kind, and note when the backoff that starts now ends."""
     state.line_up(ids)
-    pods = state.pods
-    rows = pods.rows(ids)
-    refusals = np.minimum(pods.refusals[rows] + 1, ATTEMPTS_MAX).astype(np.int16)
-    pods.refusals[rows] = refusals
+    rows = state.pods.rows(ids)
+    failures = np.minimum(column[rows] + 1, ATTEMPTS_MAX).astype(np.int16)
+    column[rows] = failures
     table = np.array([backoff_ms(state.config, count) for count in range(33)], np.int64)
-    pods.until_ms[rows] = state.now_ms + table[np.minimum(refusals, 32)]
+    state.pods.until_ms[rows] = state.now_ms + table[np.minimum(failures, 32)]
 
 
-def back_off(state: QueueingState, ids: I64, is_cut: bool = True) -> None:
-    """Pods that failed other than by refusals go back, after a backoff; whether that may be cut
-    short, as kube-scheduler's may not be after errors.
-    """
-    pods = state.pods
-    leave(state, ids, pods.rows(ids))
-    refuse(state, ids)
+def back_off(state: QueueingState, ids: I64, is_error: bool = False) -> None:
+    """Pods go back, after a backoff: by the errors in a row where it was one, else as refused."""
+    leave(state, ids, state.pods.rows(ids))
+    if is_error:
+        _start_backoff(state, ids, state.pods.errors)
+    else:
+        refuse(state, ids)
     delay(state, ids)
-    if not is_cut:
-        state.uncut.update(dict.fromkeys(pods.until_ms[pods.rows(ids)].tolist(), True))
 
 
 def delay(state: QueueingState, ids: I64) -> None:
@@ -160,8 +165,8 @@ def delay(state: QueueingState, ids: I64) -> None:
     rows = pods.rows(ids)
     pods.move("delayed", ids, rows)
     pods.attempt[rows] = 0
-    for until_ms, part in by_number(pods.until_ms[rows]):
-        state.delay(ids[part], until_ms)
+    for end, part in by_number(backoff_ends(pods, rows)):
+        state.delay(ids[part], end)
 
 
 def finish(state: QueueingState, event: str, column: bytes) -> None:

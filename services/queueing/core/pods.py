@@ -38,6 +38,7 @@ COLUMNS: dict[str, type[np.generic]] = {
     "until_ms": np.int64,
     "order_ms": np.int64,
     "seq": np.int64,
+    "errors": np.int16,
 }
 
 
@@ -50,8 +51,17 @@ def _cells_of(column: NDArray[Any]) -> memoryview:
     return memoryview(cast(Any, column))
 
 
+def backoff_ends(pods: "Pods", rows: Rows) -> I64:
+    """By what pods in backoff are kept: twice the time of its end, plus 1 after an error. Such a
+    backoff is never cut short.
+    """
+    ends: I64 = pods.until_ms[rows] * 2 + (pods.errors[rows] > 0)
+    return ends
+
+
 class Pods:
-    """`sig`, `gang`: what the pod belongs to. `refusals`: how often every shard refused it.
+    """`sig`, `gang`: what the pod belongs to. `refusals`: how often every shard refused it;
+    `errors`: how often a bind failed since.
     `askable`: no preemption asked since it was parked. `attempt`: the open attempt, or the one
     that left it over. `until_ms`: end of backoff. `order_ms`, `seq`: when and in which order it
     came, or failed last.
@@ -71,6 +81,7 @@ class Pods:
         self.until_ms: I64 = np.zeros(capacity, np.int64)
         self.order_ms: I64 = np.zeros(capacity, np.int64)
         self.seq: I64 = np.zeros(capacity, np.int64)
+        self.errors: NDArray[np.int16] = np.zeros(capacity, np.int16)
         self._cells()
 
     def _cells(self) -> None:

@@ -53,7 +53,7 @@ class Left:
 
 
 class Bucket:
-    """Pods whose backoff ends at one time; `live` of `ids` are still in it."""
+    """Pods whose backoff ends at one time, after errors or not; `live` of `ids` are still in it."""
 
     __slots__ = ("ids", "live")
 
@@ -267,9 +267,8 @@ class QueueingState(MachineState):
         self.heirs: list[tuple[int, int, int]] = []  # (world position, signature, one made of it)
         # Derived from the above.
         self.lanes: dict[int, list[Entry]] = {}  # shards that cannot be tried (bits) -> heap
-        self.backoff: dict[int, Bucket] = {}  # by end of backoff
+        self.backoff: dict[int, Bucket] = {}  # see pods.backoff_ends
         self.backoff_ends: list[int] = []
-        self.uncut: dict[int, bool] = {}  # ends of backoffs that are not cut short
         self.flushes: list[tuple[int, int]] = []
         self.looks: list[tuple[int, int]] = []  # (when, signature)
         self.looked: dict[int, None] = {}  # signatures with a message to confirm
@@ -383,23 +382,22 @@ class QueueingState(MachineState):
         # Those that were there before anybody looked have all waited for us alike.
         self.pods.order_ms[rows] = self.listing_ms or self.now_ms
 
-    def delay(self, ids: I64, until_ms: int) -> None:
-        """Put pods into the backoff bucket that ends then."""
-        bucket = self.backoff.get(until_ms)
+    def delay(self, ids: I64, end: int) -> None:
+        """Put pods into a bucket of those in backoff."""
+        bucket = self.backoff.get(end)
         if bucket is None:
-            bucket = self.backoff[until_ms] = Bucket()
-            heappush(self.backoff_ends, until_ms)
+            bucket = self.backoff[end] = Bucket()
+            heappush(self.backoff_ends, end)
         bucket.ids.frombytes(ids.tobytes())
         bucket.live += len(ids)
 
-    def undelay(self, until_ms: int, count: int) -> None:
+    def undelay(self, end: int, count: int) -> None:
         """Pods left the bucket; it goes with the last."""
-        bucket = self.backoff[until_ms]
+        bucket = self.backoff[end]
         bucket.live -= count
         assert bucket.live >= 0
         if not bucket.live:
-            del self.backoff[until_ms]
-            self.uncut.pop(until_ms, None)
+            del self.backoff[end]
 
 
 def by_number(numbers: I64) -> list[tuple[int, I64]]:

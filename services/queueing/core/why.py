@@ -35,9 +35,11 @@ def why(state: QueueingState, pod: int) -> str:
         case Pod.NOMINATED:
             return f"its victims are gone: to be tried at shard {state.nominated[pod]}"
         case Pod.BACKOFF:
+            errors = int(pods.errors[row])
             return (
                 f"backoff until {int(pods.until_ms[row])} ms (now {state.now_ms} ms), "
                 f"refused {int(pods.refusals[row])} times"
+                + (f", then not bound {errors} times" if errors else "")
             )
         case Pod.WAITING:
             return _gang(state, int(pods.gang[row]))

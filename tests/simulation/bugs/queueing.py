@@ -107,7 +107,7 @@ BUGS = (
         "services.queueing.core.answers",
         edit(
             """
-            moves.back_off(state, np.sort(found), is_cut)
+            moves.back_off(state, np.sort(found), is_error=True)
 """,
             """
             found.sort()

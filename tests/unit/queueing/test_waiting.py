@@ -165,20 +165,53 @@ def test_a_bind_that_was_abandoned_is_tried_again_after_a_backoff():
     assert tries(steps.when(at_ms=2_100)) == [(0, 1, [1])]
 
 
-def test_a_backoff_after_a_plugin_of_a_user_said_no_is_not_cut_short():
+@pytest.mark.parametrize("reason", ["refused", "failed", "abandoned"])
+def test_a_backoff_after_an_error_is_not_cut_short(reason):
     """kube-scheduler does not cut the backoff after errors short either."""
     steps = queue(priorities=(0, 0))
     first = tried(steps.when(pending(1, 1), pending(2, 2)))
-    steps.when(reserved(first[0]), reserved(first[1]))
-    assert tries(steps.when(BindFailed(pack([1]), "refused"), at_ms=1_000)) == []
+    steps.when(reserved(first[0]))
+    assert tries(steps.when(BindFailed(pack([1]), reason), at_ms=1_000)) == []
     assert steps.core.due_ms(steps.state) == 2_000
     steps.reload()
     assert steps.core.due_ms(steps.state) == 2_000
-    # Another's, which ends later, may be.
-    assert tries(steps.when(BindFailed(pack([2]), "abandoned"), at_ms=1_100)) == [(0, 2, [2])]
+    # That of a refusal, which ends at the same time, may be.
+    steps.when(refused(first[1]))
+    assert tries(steps.when(improved(0, 2))) == [(0, 2, [2])]
     assert steps.core.due_ms(steps.state) == 2_000
     assert tries(steps.when(at_ms=2_000)) == [(0, 1, [1])]
-    assert not steps.state.uncut
+
+
+def test_errors_are_counted_apart_from_refusals():
+    """UnschedulableCount and ConsecutiveErrorsCount: a refusal ends a row of errors."""
+    steps = queue()
+    attempt = tried(steps.when(pending(1, 1)))[0]
+    for at_ms in (10_000, 20_000, 30_000):
+        steps.when(refused(attempt), at_ms=at_ms)
+        attempt = tried(steps.when(improved(0, 1), at_ms=at_ms + 9_000))[0]
+    waits = []
+    for at_ms in (40_000, 50_000):
+        steps.when(reserved(attempt), BindFailed(pack([1]), "abandoned"), at_ms=at_ms)
+        waits.append(steps.core.due_ms(steps.state) - at_ms)
+        steps.reload()
+        attempt = tried(steps.when(at_ms=at_ms + 9_000))[0]
+    assert waits == [1_000, 2_000]
+    steps.when(refused(attempt), at_ms=60_000)
+    assert steps.state.pods.until_ms[0] - 60_000 == 8_000
+    attempt = tried(steps.when(improved(0, 1), at_ms=69_000))[0]
+    steps.when(reserved(attempt), BindFailed(pack([1]), "abandoned"), at_ms=70_000)
+    assert steps.core.due_ms(steps.state) == 71_000
+
+
+def test_an_older_snapshot_knows_which_backoffs_are_not_cut_short():
+    steps = queue()
+    first = tried(steps.when(pending(1, 1)))[0]
+    steps.when(reserved(first), BindFailed(pack([1]), "failed"))
+    body = steps.core.dump(steps.state)
+    until_ms = int(steps.state.pods.until_ms[0])
+    state = steps.core.load({**body, "pods": body["pods"][:-1], "uncut": [until_ms]})
+    state.now_ms = steps.state.now_ms
+    assert steps.core.due_ms(state) == until_ms
 
 
 def test_an_abandoned_bind_may_overtake_its_reservation():
