@@ -22,6 +22,7 @@ LOOKS_MAX = 8  # signatures that shards are asked about in one step
 STEP_EVENTS_MAX = 512  # decided in one step
 STEP_PODS_MAX = 32_768  # moved in one step, give or take one event
 SPREAD_PODS_MIN = 512  # smaller batches are not spread over shards
+BACKOFF_WINDOW_MS = 1_000  # pods whose backoff ends within one leave it together, by priority
 ATTEMPTS_MAX = 32_000  # refusals counted per pod (int16)
 
 # Work units are microseconds of a shard's time.
@@ -73,3 +74,11 @@ def backoff_ms(config: Config, refusals: int) -> int:
     if refusals <= 0 or config.backoff_max_ms == 0:
         return 0
     return min(config.backoff_initial_ms << min(refusals - 1, 30), config.backoff_max_ms)
+
+
+def backoff_end_ms(config: Config, failed_ms: int, failures: int) -> int:
+    """When it is over: with the whole second in which it ends (KEP-5142, alignToWindow)."""
+    wait_ms = backoff_ms(config, failures)
+    if not wait_ms:
+        return failed_ms
+    return ((failed_ms + wait_ms) // BACKOFF_WINDOW_MS + 1) * BACKOFF_WINDOW_MS

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.queueing.core import leaving, members
-from services.queueing.core.config import ATTEMPTS_MAX, backoff_ms
+from services.queueing.core.config import ATTEMPTS_MAX, backoff_end_ms
 from services.queueing.core.pods import CODES, SMALL, Rows, backoff_ends
 from services.queueing.core.state import QueueingState, Sig, by_number
 from services.queueing.transitions import Pod
@@ -145,8 +145,9 @@ def _start_backoff(state: QueueingState, ids: I64, column: NDArray[np.int16]) ->
     rows = state.pods.rows(ids)
     failures = np.minimum(column[rows] + 1, ATTEMPTS_MAX).astype(np.int16)
     column[rows] = failures
-    table = np.array([backoff_ms(state.config, count) for count in range(33)], np.int64)
-    state.pods.until_ms[rows] = state.now_ms + table[np.minimum(failures, 32)]
+    now_ms, counts = state.now_ms, range(33)
+    ends_ms = np.array([backoff_end_ms(state.config, now_ms, count) for count in counts], np.int64)
+    state.pods.until_ms[rows] = ends_ms[np.minimum(failures, 32)]
 
 
 def back_off(state: QueueingState, ids: I64, is_error: bool = False) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from services.queueing.core import parse_config, why
-from services.queueing.core.config import Config, backoff_ms
+from services.queueing.core.config import Config, backoff_end_ms, backoff_ms
 from services.queueing.core.messages import (
     NEVER,
     NO_NODES,
@@ -46,6 +46,19 @@ def test_backoff_of_kube_scheduler():
     waits = [backoff_ms(Config(), count) for count in (0, 1, 2, 3, 4, 5, 99)]
     assert waits == [0, 1_000, 2_000, 4_000, 8_000, 10_000, 10_000]
     assert backoff_ms(Config(backoff_max_ms=0), 5) == 0
+
+
+@pytest.mark.parametrize(
+    ("failed_ms", "failures", "end_ms"),
+    [(1_000, 1, 3_000), (1_001, 1, 3_000), (1_999, 1, 3_000), (2_000, 1, 4_000), (1_500, 3, 6_000)],
+)
+def test_a_backoff_is_over_when_the_second_in_which_it_ends_is(failed_ms, failures, end_ms):
+    assert backoff_end_ms(Config(), failed_ms, failures) == end_ms
+
+
+def test_without_a_backoff_nobody_waits_for_the_end_of_a_second():
+    assert backoff_end_ms(Config(backoff_max_ms=0), 1_500, 5) == 1_500
+    assert backoff_end_ms(Config(), 1_500, 0) == 1_500
 
 
 def test_reasons_are_sorted_as_strings():
@@ -171,7 +184,7 @@ def test_why_names_shards_credits_and_backoff():
     steps.when(refused(second[0], nodes=5))
     assert "[shard 0 (4 nodes): 4 Insufficient cpu; shard 1 (5 nodes): 5 Insuff" in say(1)
     steps.when(improved(0, 1), pending(2, 4))
-    assert say(1).startswith("backoff until 2000 ms (now 1000 ms), refused 1 times")
+    assert say(1).startswith("backoff until 3000 ms (now 1000 ms), refused 1 times")
 
 
 def test_why_tells_of_preemption():

@@ -153,8 +153,8 @@ def test_a_preemption_that_fails_puts_the_pod_into_backoff(end):
     asking(steps, 1)
     steps.when(opened(1), pending(2, 2))
     assert tries(steps.when(end, at_ms=2_000)) == []
-    assert steps.core.due_ms(steps.state) == 4_000
-    steps.when(at_ms=4_000)
+    assert steps.core.due_ms(steps.state) == 5_000
+    steps.when(at_ms=5_000)
     assert steps.state.pods.state_of(1) is Pod.ASKING  # nothing improved: it asks again
 
 
@@ -163,7 +163,7 @@ def test_a_pod_whose_candidates_went_to_others_asks_again_after_a_backoff():
     asking(steps, 1)
     steps.when(PreemptionClosed(1, 1, ""), pending(2, 2), at_ms=2_000)
     assert steps.state.pods.state_of(1) is Pod.BACKOFF
-    steps.when(at_ms=4_000)
+    steps.when(at_ms=5_000)
     assert steps.state.pods.state_of(1) is Pod.ASKING
 
 

@@ -61,9 +61,9 @@ def test_an_improvement_wakes_after_the_backoff_while_others_are_active():
     steps.when(pending(2, 2), at_ms=1_200)
     events = steps.when(improved(0, 1), at_ms=1_300)
     assert tries(events) == []
-    assert [unpack(event.until_ms).tolist() for event in of_type(events, Woken)] == [[2_000]]
-    assert steps.core.due_ms(steps.state) == 2_000
-    events = steps.when(at_ms=2_000)
+    assert [unpack(event.until_ms).tolist() for event in of_type(events, Woken)] == [[3_000]]
+    assert steps.core.due_ms(steps.state) == 3_000
+    events = steps.when(at_ms=3_000)
     assert [ids(event) for event in of_type(events, Activated)] == [[1]]
     assert tries(events) == [(0, 1, [1])]
 
@@ -73,6 +73,20 @@ def test_backoff_is_cut_short_when_nothing_is_active():
     parked(steps)
     events = steps.when(improved(0, 1), at_ms=1_300)
     assert tries(events) == [(0, 1, [1])]
+
+
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_pods_whose_backoff_ends_in_the_same_second_leave_it_together_by_priority(is_idle):
+    """kube-scheduler's alignToWindow: the second in which a backoff ends is waited for."""
+    steps = queue(priorities=(0, 100, 0), preemption=False)
+    other = tried(steps.when(pending(3, 3)))[0]
+    for sig, at_ms in ((1, 1_100), (2, 1_900)):
+        steps.when(refused(tried(steps.when(pending(sig, sig), at_ms=at_ms))[0]))
+    assert steps.when(improved(0, 1, 2), at_ms=1_950)
+    assert steps.core.due_ms(steps.state) == 3_000
+    assert tries(steps.when(at_ms=2_950)) == []
+    events = steps.when(reserved(other)) if is_idle else steps.when(at_ms=3_000)
+    assert tries(events) == [(0, 2, [2]), (0, 1, [1])]
 
 
 def test_backoff_is_not_cut_short_while_nothing_may_be_dispatched():
@@ -86,7 +100,7 @@ def test_a_pod_whose_backoff_is_over_wakes_at_once():
     steps = queue(priorities=(0, 0))
     parked(steps)
     steps.when(pending(2, 2), at_ms=1_200)
-    events = steps.when(improved(0, 1), at_ms=2_000)
+    events = steps.when(improved(0, 1), at_ms=3_000)
     assert [event.until_ms for event in of_type(events, Woken)] == [b""]
     assert tries(events) == [(0, 1, [1])]
 
@@ -100,7 +114,7 @@ def test_backoff_doubles_up_to_its_maximum():
         again = tried(steps.when(improved(0, 1), at_ms=now_ms))[0]
         steps.when(refused(again))
         ends.append(int(steps.state.pods.until_ms[0]) - now_ms)
-    assert ends == [2_000, 4_000, 5_000, 5_000]
+    assert ends == [3_000, 5_000, 6_000, 6_000]
 
 
 def test_an_improvement_after_the_refusal_but_before_parking_is_not_lost():
@@ -129,7 +143,7 @@ def test_rounds_of_leftovers_are_bounded():
     assert [ids(event) for event in of_type(events, Parked)] == [[1]]
     assert steps.core.due_ms(steps.state) == steps.state.now_ms
     events = steps.when()
-    assert [unpack(event.until_ms).tolist() for event in of_type(events, Woken)] == [[2_000]]
+    assert [unpack(event.until_ms).tolist() for event in of_type(events, Woken)] == [[3_000]]
 
 
 def test_pods_parked_for_five_minutes_are_tried_again():
@@ -161,8 +175,8 @@ def test_a_bind_that_was_abandoned_is_tried_again_after_a_backoff():
     first = tried(steps.when(pending(1, 1), pending(2, 2)))
     steps.when(reserved(first[0]))
     assert tries(steps.when(BindFailed(pack([1]), "abandoned"), at_ms=1_100)) == []
-    assert steps.core.due_ms(steps.state) == 2_100
-    assert tries(steps.when(at_ms=2_100)) == [(0, 1, [1])]
+    assert steps.core.due_ms(steps.state) == 3_000
+    assert tries(steps.when(at_ms=3_000)) == [(0, 1, [1])]
 
 
 @pytest.mark.parametrize("reason", ["refused", "failed", "abandoned"])
@@ -172,14 +186,14 @@ def test_a_backoff_after_an_error_is_not_cut_short(reason):
     first = tried(steps.when(pending(1, 1), pending(2, 2)))
     steps.when(reserved(first[0]))
     assert tries(steps.when(BindFailed(pack([1]), reason), at_ms=1_000)) == []
-    assert steps.core.due_ms(steps.state) == 2_000
+    assert steps.core.due_ms(steps.state) == 3_000
     steps.reload()
-    assert steps.core.due_ms(steps.state) == 2_000
+    assert steps.core.due_ms(steps.state) == 3_000
     # That of a refusal, which ends at the same time, may be.
     steps.when(refused(first[1]))
     assert tries(steps.when(improved(0, 2))) == [(0, 2, [2])]
-    assert steps.core.due_ms(steps.state) == 2_000
-    assert tries(steps.when(at_ms=2_000)) == [(0, 1, [1])]
+    assert steps.core.due_ms(steps.state) == 3_000
+    assert tries(steps.when(at_ms=3_000)) == [(0, 1, [1])]
 
 
 def test_errors_are_counted_apart_from_refusals():
@@ -195,12 +209,12 @@ def test_errors_are_counted_apart_from_refusals():
         waits.append(steps.core.due_ms(steps.state) - at_ms)
         steps.reload()
         attempt = tried(steps.when(at_ms=at_ms + 9_000))[0]
-    assert waits == [1_000, 2_000]
+    assert waits == [2_000, 3_000]
     steps.when(refused(attempt), at_ms=60_000)
-    assert steps.state.pods.until_ms[0] - 60_000 == 8_000
+    assert steps.state.pods.until_ms[0] - 60_000 == 9_000
     attempt = tried(steps.when(improved(0, 1), at_ms=69_000))[0]
     steps.when(reserved(attempt), BindFailed(pack([1]), "abandoned"), at_ms=70_000)
-    assert steps.core.due_ms(steps.state) == 71_000
+    assert steps.core.due_ms(steps.state) == 72_000
 
 
 def test_an_older_snapshot_knows_which_backoffs_are_not_cut_short():
