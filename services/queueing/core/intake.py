@@ -142,5 +142,7 @@ def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
     if is_gated:
         if code is not Pod.GATED:
             pods.move("gated", one, pods.rows(one))
+    elif code is Pod.PARKED and not event.gang and int(pods.until_ms[row]) > state.now_ms:
+        moves.delay(state, one)
     else:
         moves.home(state, one)

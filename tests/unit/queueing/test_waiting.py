@@ -105,6 +105,23 @@ def test_a_pod_whose_backoff_is_over_wakes_at_once():
     assert tries(events) == [(0, 1, [1])]
 
 
+def test_a_parked_pod_that_changes_waits_for_the_end_of_its_backoff():
+    steps = queue(priorities=(0, 0, 0))
+    steps.when(pending(3, 3))
+    parked(steps)
+    assert tries(steps.when(pending(2, 1), at_ms=1_200)) == []
+    assert steps.core.due_ms(steps.state) == 3_000
+    assert tries(steps.when(at_ms=3_000)) == [(0, 2, [1])]
+    steps.when(pending(1, 4))
+    assert tries(steps.when(pending(2, 4), at_ms=5_000)) == [(0, 2, [4])]
+
+
+def test_a_parked_pod_that_changes_is_tried_at_once_when_nothing_is_active():
+    steps = queue(priorities=(0, 0))
+    parked(steps)
+    assert tries(steps.when(pending(2, 1), at_ms=1_200)) == [(0, 2, [1])]
+
+
 def test_backoff_doubles_up_to_its_maximum():
     steps = queue(priorities=(0, 0), backoff_max_ms=5_000)
     parked(steps)
