@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube"
 WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
 SOON = ("--set", "queueing.confirm_ms=2000", "--set", "binding.fresh_ms=1000")
 REF = {"name": "team", "podGroup": "all"}
-NO_GROUP = 'pod group "all" doesn\'t exist for a workload "team"'
+NO_WORKLOAD = 'waiting for pods\'s workload "team" to appear in scheduling queue'
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 CLAIM = [{"name": "v", "resourceClaimName": "none"}]
 REFUSED = "spec.resourceClaims: is an unknown field"
@@ -81,7 +81,7 @@ def test_members_say_what_their_gang_waits_for(servers: KubeServers, muster: Run
     names = [f"member-{number}" for number in range(5)]
     for name in names[:2]:
         api.create(PODS, pod(name, cpu="900m", workloadRef=REF)).ok()
-    say(servers, NO_GROUP, *names[:2])
+    say(servers, NO_WORKLOAD, *names[:2])
     api.create(WORKLOADS, workload(5)).ok()
     say(servers, TOO_FEW, *names[:2])
     api.create(PODS, pod(names[2], cpu="900m", workloadRef=REF)).ok()
@@ -93,7 +93,7 @@ def test_members_say_what_their_gang_waits_for(servers: KubeServers, muster: Run
     api.request("DELETE", f"{PODS}/{names[4]}?gracePeriodSeconds=0").ok()
     say(servers, TOO_FEW, *names[:4])
     api.request("DELETE", f"{WORKLOADS}/team").ok()
-    say(servers, NO_GROUP, *names[:4])
+    say(servers, NO_WORKLOAD, *names[:4])
     say(servers, REFUSED, "lonely")
 
 

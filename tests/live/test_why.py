@@ -58,7 +58,7 @@ def test_every_standing_is_told_while_the_run_goes_on(cluster: KubeServers, tmp_
     assert (node["refused_by"], node["reasons"]) == ("NodeResourcesFit", ["Insufficient cpu"])
     assert found["gated"]["state"] == "gated"
     assert found["member"]["state"] == "waiting for its gang"
-    no_group = 'pod group "workers" doesn\'t exist for a workload "training"'
+    no_group = 'waiting for pods\'s workload "training" to appear in scheduling queue'
     assert found["member"]["message"] == no_group
     assert (found["theirs"]["state"], found["theirs"]["node"]) == ("bound", "node-a")
     assert found["lonely"]["state"] == "refused"

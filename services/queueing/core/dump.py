@@ -14,6 +14,7 @@ import numpy as np
 from services.queueing.core import members
 from services.queueing.core.config import Config
 from services.queueing.core.fifo import Fifo
+from services.queueing.core.messages import workload_of
 from services.queueing.core.pods import COLUMNS, STATES, Pods, backoff_ends
 from services.queueing.core.preempting import lives
 from services.queueing.core.state import (
@@ -286,9 +287,21 @@ def _index_gangs(state: QueueingState) -> None:
                 ids = (rows[part] + pods.base).astype(np.int64)
                 gang.members.frombytes(ids.tobytes())
                 gang.waiting = int(np.count_nonzero(codes[rows[part]] == Pod.WAITING))
+    _index_workloads(state)
     for number in sorted(state.gangs):
         if state.gangs[number].looked:
             state.gangs_looked[number] = None
         if not state.gangs[number].committed:
             members.index(state, state.gangs[number])
         members.touch(state, state.gangs[number])
+
+
+def _index_workloads(state: QueueingState) -> None:
+    state.workloads = {}
+    known = {workload_of(gang.key) for gang in state.gangs.values() if gang.exists}
+    for number in sorted(state.gangs):
+        gang = state.gangs[number]
+        workload = workload_of(gang.key)
+        if workload:
+            state.workloads.setdefault(workload, {})[number] = None
+            gang.has_workload = workload in known

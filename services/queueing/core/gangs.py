@@ -18,6 +18,7 @@ from services.queueing.core.members import (
     ready,
     record,
     retry_ms,
+    tell_workload,
     touch,
     wait,
 )
@@ -34,11 +35,12 @@ from shared.model.columns import pack, unpack
 
 def group_set(state: QueueingState, event: GangSet) -> None:
     """The group exists, or is another version of itself: then it may be tried at once."""
-    gang = record(state, event.gang)
+    gang = record(state, event.gang, event.key)
     if event.version > gang.version:
         gang.failures, gang.verdict = 0, ""
-    gang.exists, gang.key, gang.version = True, event.key, event.version
+    gang.exists, gang.version = True, event.version
     gang.min_count, gang.timeout_ms = event.min_count, event.timeout_ms
+    tell_workload(state, gang)
     touch(state, gang)
 
 
@@ -47,6 +49,7 @@ def group_gone(state: QueueingState, event: GangGone) -> None:
     gang = state.gangs.get(event.gang)
     if gang is not None:
         gang.exists = False
+        tell_workload(state, gang)
         touch(state, gang)
         drop(state, gang)
 

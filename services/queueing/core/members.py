@@ -8,7 +8,7 @@ from heapq import heappush
 import numpy as np
 
 from services.queueing.core.config import GANG_RETRY_MS_MIN, GANG_TOLD_AFTER_MS
-from services.queueing.core.messages import gang_message, gated
+from services.queueing.core.messages import gang_message, gated, workload_of
 from services.queueing.core.pods import Rows
 from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.transitions import Pod
@@ -23,8 +23,29 @@ def record(state: QueueingState, number: int, key: str = "") -> Gang:
     if gang is None:
         gang = state.gangs[number] = Gang(number, state.next_seq)
         state.next_seq += 1
-    gang.key = gang.key or key
+    if key and not gang.key:
+        gang.key = key
+        file(state, gang)
     return gang
+
+
+def file(state: QueueingState, gang: Gang) -> None:
+    """Keep a gang whose name is known now with the others of its workload."""
+    workload = workload_of(gang.key)
+    if workload:
+        others = state.workloads.setdefault(workload, {})
+        gang.has_workload = any(state.gangs[one].has_workload for one in others)
+        others[gang.gang] = None
+
+
+def tell_workload(state: QueueingState, gang: Gang) -> None:
+    """The group came or went: its workload may have come or gone with it."""
+    others = state.workloads.get(workload_of(gang.key), {})
+    is_there = gang.exists or any(state.gangs[one].exists for one in others)
+    if gang.has_workload != is_there:
+        for one in sorted(others):
+            state.gangs[one].has_workload = is_there
+            touch(state, state.gangs[one])
 
 
 def complete(gang: Gang) -> bool:
@@ -191,6 +212,11 @@ def drop(state: QueueingState, gang: Gang) -> None:
     gang.committed = True
     index(state, gang)
     del state.gangs[gang.gang]
+    others = state.workloads.get(workload_of(gang.key))
+    if others is not None:
+        others.pop(gang.gang)
+        if not others:
+            del state.workloads[workload_of(gang.key)]
     state.say.pop(gang.gang, None)
     state.trying.pop(gang.gang, None)
     state.gangs_looked.pop(gang.gang, None)

@@ -91,11 +91,19 @@ def gang_message(gang: Gang) -> str:
     return gang.verdict
 
 
+def workload_of(key: str) -> str:
+    """Namespace and name of the workload that a group is of; empty for a group of its own."""
+    names = key.split("/")
+    return "/".join(names[:2]) if len(names) >= WORKLOAD_KEY else ""
+
+
 def no_group(gang: Gang) -> str:
-    """The group is not there; of a workload that is not there either the same is true."""
+    """The group is not there, or its workload is not: of those that are some group is known."""
     names = gang.key.split("/")
     if len(names) < WORKLOAD_KEY:
         return f'waiting for pods\'s pod group "{names[-1]}" to appear in scheduling queue'
+    if not gang.has_workload:
+        return f'waiting for pods\'s workload "{names[1]}" to appear in scheduling queue'
     return f'pod group "{names[2]}" doesn\'t exist for a workload "{names[1]}"'
 
 

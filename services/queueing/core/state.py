@@ -159,11 +159,12 @@ class Gang:
     Times: tried at `tried_ms`, failed at `failed_ms`, `until_ms` ends the backoff, `improved` since
     the last try. What a try says again is said (`looked`) from `look_ms` on. At `tell_ms` members
     are told what is said of the gang; `due_ms` is for when its message was put on the heap.
+    `has_workload`: some group of its workload exists.
     """
 
     __slots__ = (
-        *("attempt", "committed", "due_ms", "exists", "failed_ms", "failures", "gang", "improved"),
-        "key",
+        *("attempt", "committed", "due_ms", "exists", "failed_ms", "failures", "gang"),
+        *("has_workload", "improved", "key"),
         *(
             "look_ms",
             "looked",
@@ -183,7 +184,7 @@ class Gang:
         """A group that was only named by a member so far."""
         self.gang, self.seq = gang, seq
         self.key = ""
-        self.exists = self.committed = self.improved = False
+        self.exists = self.committed = self.improved = self.has_workload = False
         self.min_count = self.version = self.timeout_ms = 0
         self.attempt = self.failures = self.tried_ms = self.failed_ms = self.until_ms = 0
         self.priority = -(1 << 62)
@@ -281,6 +282,7 @@ class QueueingState(MachineState):
         self.gang_timers: list[tuple[int, int]] = []
         self.gang_tells: list[tuple[int, int]] = []  # when members are told, gang
         self.trying: dict[int, None] = {}  # gangs with an open attempt
+        self.workloads: dict[str, dict[int, None]] = {}  # workload -> gangs that are named of it
         self.gangs_by_sig: dict[int, dict[int, None]] = {}  # signature -> gangs tried with it
 
     # ------------------------------------------------------------- signatures

@@ -17,6 +17,8 @@ def truths(world: World, pod: Pod) -> list[str]:
     """What the pod may say in this world; empty texts mean that it has nothing to wait for."""
     ref, namespace = pod["spec"]["workloadRef"], pod["metadata"]["namespace"]
     policy = world.group(namespace, ref["name"], ref["podGroup"])
+    if not world.has_workload(namespace, ref["name"]):
+        return [f'waiting for pods\'s workload "{ref["name"]}" to appear in scheduling queue']
     if policy is None:
         return [f'pod group "{ref["podGroup"]}" doesn\'t exist for a workload "{ref["name"]}"']
     if "gang" not in policy:

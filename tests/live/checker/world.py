@@ -88,6 +88,10 @@ class World:
             self._asked[uid] = requests(pod)
         return self._asked[uid]
 
+    def has_workload(self, namespace: str, name: str) -> bool:
+        """Whether there is a workload of that name."""
+        return bool(self._workloads.get(f"{namespace}/{name}"))
+
     def group(self, namespace: str, workload: str, name: str) -> Any:
         """The policy of a workload's group; None when there is no such group."""
         held = self._workloads.get(f"{namespace}/{workload}") or {"spec": {"podGroups": []}}

@@ -159,7 +159,7 @@ def test_gated_and_leaving_pods_need_no_word(history: History):
     assert history.verdict().problems == []
 
 
-NO_GROUP = 'pod group "all" doesn\'t exist for a workload "team"'
+NO_WORKLOAD = 'waiting for pods\'s workload "team" to appear in scheduling queue'
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def gang() -> History:
     """Two nodes with room for two pods each, and two members of a gang of five."""
     history = two_nodes()
     for number in range(2):
-        history.member(f"member-{number}", NO_GROUP)
+        history.member(f"member-{number}", NO_WORKLOAD)
     history.workload("team", 5)
     for number in range(2):
         history.member(f"member-{number}", TOO_FEW)
@@ -198,9 +198,9 @@ def test_a_stale_message_of_a_member_is_seen(gang: History):
 
 def test_a_member_that_waits_for_a_group_that_is_there_is_seen(gang: History):
     gang.now_s += 10
-    gang.member("member-0", NO_GROUP)
+    gang.member("member-0", NO_WORKLOAD)
     problem = one_problem(gang)
-    assert f"default/member-0 says {NO_GROUP!r}" in problem
+    assert f"default/member-0 says {NO_WORKLOAD!r}" in problem
     assert TOO_FEW in problem
 
 

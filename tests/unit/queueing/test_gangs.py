@@ -38,6 +38,10 @@ def group(min_count: int, gang: int = 1, version: int = 1) -> GangSet:
     return GangSet(gang, f"default/g{gang}", min_count, 300_000, version)
 
 
+def of_workload(gang: int, name: str) -> GangSet:
+    return GangSet(gang, f"default/w/{name}", 2, 300_000, 1)
+
+
 def members(event: GangDispatched) -> list[tuple[int, list[int]]]:
     return [(part.sig, unpack(part.ids).tolist()) for part in event.members]
 
@@ -86,7 +90,7 @@ def test_members_are_told_what_a_gang_waits_for_that_was_never_tried(key):
     assert steps.core.due_ms(steps.state) == 2_000
     assert told(steps.when(at_ms=1_999)) == []
     steps.reload()
-    text = 'pod group "all" doesn\'t exist for a workload "team"'
+    text = 'waiting for pods\'s workload "team" to appear in scheduling queue'
     assert told(steps.when(at_ms=2_000)) == [([1, 2], text), ([3], text)]
     assert steps.core.due_ms(steps.state) is None
     assert told(steps.when(group(4), at_ms=10_000)) == []
@@ -187,6 +191,25 @@ def test_a_committed_member_whose_bind_was_abandoned_is_retried_alone():
     steps.when(committed(event, 1, 2))
     assert tries(steps.when(BindFailed(pack([2]), "abandoned"))) == []
     assert tries(steps.when(at_ms=3_000)) == [(0, 1, [2])]
+
+
+def test_a_missing_group_is_told_from_a_missing_workload():
+    steps = queue()
+
+    def says(*events) -> list[tuple[int, str]]:
+        found = [(one.gang, one.message) for one in of_type(steps.when(*events), GangWaits)]
+        steps.reload()
+        return found
+
+    no_workload = 'waiting for pods\'s workload "w" to appear in scheduling queue'
+    no_group = 'pod group "{}" doesn\'t exist for a workload "w"'.format
+    first, second = (pending(1, n, gang=n, key=f"default/w/g{n}") for n in (1, 2))
+    assert says(first) == [(1, no_workload)]
+    assert says(of_workload(3, "g3")) == [(1, no_group("g1"))]
+    assert says(second) == [(2, no_group("g2"))]
+    assert says(GangGone(3)) == [(1, no_workload), (2, no_workload)]
+    assert says(of_workload(1, "g1")) == [(1, TOO_FEW), (2, no_group("g2"))]
+    assert says(GangGone(1)) == [(1, no_workload), (2, no_workload)]
 
 
 def test_a_failed_try_is_said_and_repeated_when_a_shard_improves_after_the_backoff():
