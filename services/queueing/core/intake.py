@@ -108,7 +108,7 @@ def _fresh(state: QueueingState, event: PodsPending, ids: I64) -> None:
         pods.gang[rows] = event.gang
         members.join(members.record(state, event.gang, event.key), ids)
     if event.gated or event.sig in state.gates:
-        state.line_up(ids)
+        state.line_up(rows, len(ids))
         pods.move("gated", ids, rows)
     elif event.gang:
         moves.home(state, ids)

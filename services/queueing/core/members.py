@@ -162,7 +162,7 @@ def wait(state: QueueingState, gang: Gang, ids: I64, is_new: bool = True) -> Non
             return
     rows = pods.rows(ids)
     pods.move("waits", ids, rows)
-    state.line_up(ids)
+    state.line_up(rows, len(ids))
     for sig, _part in by_number(pods.sig[rows].astype(np.int64)):
         gang.priority = max(gang.priority, state.sigs[sig].priority)
     gang.waiting += len(ids)

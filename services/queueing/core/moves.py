@@ -90,20 +90,25 @@ def enqueue(state: QueueingState, event: str, sig: Sig, ids: I64) -> None:
     """Put pods of one signature into its queue by their age, unless a plugin holds them back."""
     pods = state.pods
     rows = pods.rows(ids)
-    new = pods.seq[rows] == 0
-    if new.any():
-        state.line_up(ids[new])
     if state.gates and sig.sig in state.gates:
         pods.move("gated", ids, rows)
         return
     pods.move(event, ids, rows)
-    seqs = pods.seq[rows]
+    if pods.seq[rows].any():
+        _insert(state, sig, ids, rows)
+    else:
+        sig.fifo.push(ids.tobytes(), state.line_up(rows, len(ids)).tobytes())
+    state.enlist(sig)
+
+
+def _insert(state: QueueingState, sig: Sig, ids: I64, rows: Rows) -> None:
+    """Those that have a place in line already keep it."""
+    seqs = state.pods.seq[rows]
     if np.count_nonzero(seqs[1:] > seqs[:-1]) < len(ids) - 1:
         order = seqs.argsort(kind="stable")
         ids, seqs = ids[order], seqs[order]
-    if sig.fifo.insert(pods, ids, seqs):
+    if sig.fifo.insert(state.pods, ids, seqs):
         sig.lane = -1  # its entry there stands too far behind
-    state.enlist(sig)
 
 
 def enqueue_few(state: QueueingState, event: str, sig: Sig, ids: Sequence[int]) -> None:
@@ -141,13 +146,13 @@ def refuse(state: QueueingState, ids: I64) -> None:
 
 def _start_backoff(state: QueueingState, ids: I64, column: NDArray[np.int16]) -> None:
     """Count one more failure of a kind, and note when the backoff that starts now ends."""
-    state.line_up(ids)
     rows = state.pods.rows(ids)
+    state.line_up(rows, len(ids))
     failures = np.minimum(column[rows] + 1, ATTEMPTS_MAX).astype(np.int16)
     column[rows] = failures
-    now_ms, counts = state.now_ms, range(33)
-    ends_ms = np.array([backoff_end_ms(state.config, now_ms, count) for count in counts], np.int64)
-    state.pods.until_ms[rows] = ends_ms[np.minimum(failures, 32)]
+    counts = range(min(int(failures.max()), 32) + 1)
+    ends_ms = [backoff_end_ms(state.config, state.now_ms, count) for count in counts]
+    state.pods.until_ms[rows] = np.array(ends_ms, np.int64)[np.minimum(failures, 32)]
 
 
 def back_off(state: QueueingState, ids: I64, is_error: bool = False) -> None:

@@ -19,7 +19,7 @@ from services.queueing.core.config import (
     Config,
 )
 from services.queueing.core.fifo import Fifo
-from services.queueing.core.pods import Pods
+from services.queueing.core.pods import Pods, Rows
 from services.queueing.transitions import Pod
 from shared.machine.core import MachineState
 from shared.model.columns import I64
@@ -374,15 +374,16 @@ class QueueingState(MachineState):
         assert shard.units >= 0
         assert shard.open >= 0
 
-    def line_up(self, ids: I64) -> None:
+    def line_up(self, rows: Rows, count: int) -> I64:
         """Pods came, or failed: they are behind all that did before, and stay there whatever moves
-        them meanwhile (kube-scheduler's Timestamp).
+        them meanwhile (kube-scheduler's Timestamp). Returns their numbers.
         """
-        rows = self.pods.rows(ids)
-        self.pods.seq[rows] = np.arange(self.next_seq, self.next_seq + len(ids), dtype=np.int64)
-        self.next_seq += len(ids)
+        seqs = np.arange(self.next_seq, self.next_seq + count, dtype=np.int64)
+        self.pods.seq[rows] = seqs
+        self.next_seq += count
         # Those that were there before anybody looked have all waited for us alike.
         self.pods.order_ms[rows] = self.listing_ms or self.now_ms
+        return seqs
 
     def delay(self, ids: I64, end: int) -> None:
         """Put pods into a bucket of those in backoff."""
