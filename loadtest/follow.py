@@ -75,14 +75,14 @@ class Follower:
                     self.records[name].append(payload)
                     record = reader.accept(position, payload)
                     if record is not None:
-                        self._take(name, record, now_ms)
+                        self._take(name, position, record, now_ms)
 
     def close(self) -> None:
         """End the watches."""
         for cancel in self._cancels:
             cancel()
 
-    def _take(self, name: str, record: Record, now_ms: int) -> None:
+    def _take(self, name: str, position: int, record: Record, now_ms: int) -> None:
         if record.claim is not None:
             self.claims_ms[name].append(now_ms)
             self.owners[name].append(record.claim.owner)
@@ -90,10 +90,10 @@ class Follower:
         self.acts_ms[name].append(now_ms)
         self.moved += bool(record.slices or record.received)
         if name in TOLD_BY:
-            for event in own_events(record, name):
+            for event in own_events(record, name, position):
                 self._learn(event, record.time_ms)
         if name == INGEST:
-            for event in received_of(record):
+            for event in received_of(record, name, position):
                 if isinstance(event, WatchAdvanced):
                     self.revision = event.revision
 

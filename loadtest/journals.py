@@ -84,6 +84,6 @@ async def _events(bus: Bus, journal: str) -> AsyncIterator[tuple[int, Event]]:
     """(record's time, event) of every valid record."""
     reader = Reader(journal, Cursor())
     while batch := await bus.read(JournalName(journal), reader.next):
-        for _position, record in reader.accept_all(batch):
-            for event in own_events(record, journal):
+        for position, record in reader.accept_all(batch):
+            for event in own_events(record, journal, position):
                 yield record.time_ms, event

@@ -130,8 +130,8 @@ async def _until_bound(bus: Bus, case: Case) -> None:
     while bound < case.pods and time.monotonic() < end_s:
         await asyncio.sleep(LOOK_S)
         while batch := await bus.read(JournalName(BINDING), reader.next):
-            for _position, record in reader.accept_all(batch):
-                for event in own_events(record, BINDING):
+            for position, record in reader.accept_all(batch):
+                for event in own_events(record, BINDING, position):
                     bound += size(event.ids) if isinstance(event, Bound) else 0
     cancel()
 

@@ -10,6 +10,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,7 +30,7 @@ from shared.machine.reset import renamed
 from shared.machine.runtime import Host, Owner, QuietShell, Shell
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import placement
-from shared.ports.bus import Bus, JournalName, split_journal
+from shared.ports.bus import Bus, BusUnavailable, JournalName, split_journal
 from shared.ports.cluster import Cluster
 from shared.ports.extenders import Binders, Judges
 from shared.ports.snapshots import SnapshotStore
@@ -143,12 +144,21 @@ class Mesh:
         before = gc.get_threshold()
         gc.set_threshold(*GC_THRESHOLDS)
         try:
+            if len(journals) > 1:  # none is changed before all can be read
+                for member in self.members.values():
+                    await self._look(member)
             async with asyncio.TaskGroup() as group:
                 for journal, member in self.members.items():
                     group.create_task(member.serve(), name=journal)
         finally:
             # Whoever goes on in this process may leave more behind than a mesh does.
             gc.set_threshold(*before)
+
+    async def _look(self, member: Member) -> None:
+        owner = member.make_owner()
+        with suppress(BusUnavailable):  # the member asks again
+            await owner.look()
+            member.first = owner
 
     def owners(self) -> list[Owner[Any]]:
         """The owners in force in this process."""

@@ -100,9 +100,9 @@ class Tally:
             while batch := await self._bus.read(JournalName(reader.journal), reader.next):
                 self.bytes[reader.journal] += sum(len(payload) for _, payload in batch)
                 self.records[reader.journal] += len(batch)
-                for _position, record in reader.accept_all(batch):
+                for position, record in reader.accept_all(batch):
                     self._now_ms = record.time_ms
-                    for event in own_events(record, reader.journal):
+                    for event in own_events(record, reader.journal, position):
                         apply = self._apply.get(type(event))
                         if apply is not None:
                             apply(event)

@@ -44,7 +44,7 @@ class Step:
     position: int
     record: Record
     inputs: list[tuple[str, int, Event]]
-    received: tuple[Event, ...]
+    received: list[Event]
     own: list[Event]
 
 
@@ -131,5 +131,5 @@ def _consume(journal: Journal, all_of: Mapping[str, Journal], problems: list[Pro
                 inputs += [(part.journal, source[row].position, event) for event in told]
                 row += 1
             index[part.journal] = row
-        received = received_of(entry.record)
+        received = received_of(entry.record, journal.name, entry.position)
         journal.steps.append(Step(entry.position, entry.record, inputs, received, entry.events()))

@@ -29,6 +29,8 @@ from shared.ports.snapshots import SnapshotBad, SnapshotMeta, SnapshotStore
 SNAPSHOT_VERSION = 2
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, LookupError)
 """What a core's load comes to when a later version wrote the dump."""
+Inputs = list[tuple[Consumed, list[tuple[int, Record]]]]
+"""What a record consumed: the valid records of each range, with their positions."""
 
 
 class NeedsReset(Exception):
@@ -59,22 +61,18 @@ class Folded(Generic[S]):
         self.state: S = core.new()
         self.own = Reader(core.journal, Cursor())
 
-    def apply(
-        self, record: Record, inputs: list[tuple[Consumed, list[tuple[int, Record]]]]
-    ) -> None:
-        """Apply one valid own record; `inputs` are the valid records of each consumed range."""
+    def apply(self, record: Record, inputs: Inputs) -> None:
+        """Apply the valid own record that was read last."""
         self.apply_causes(record, inputs)
-        for event in own_events(record, self.core.journal):
+        for event in own_events(record, self.core.journal, self.own.next - 1):
             self.core.evolve(self.state, event)
 
-    def apply_causes(
-        self, record: Record, inputs: list[tuple[Consumed, list[tuple[int, Record]]]]
-    ) -> None:
+    def apply_causes(self, record: Record, inputs: Inputs) -> None:
         """Apply everything that the record's own events were decided from, and not those."""
         apply_inputs(self.core, self.state, inputs, record.time_ms)
         if record.claim is not None:
             self.core.evolve(self.state, Configured(record.claim.config))
-        for event in received_of(record):
+        for event in received_of(record, self.core.journal, self.own.next - 1):
             self.core.evolve(self.state, event)
 
     def body(self, own: tuple[int, int, int] | None = None) -> bytes:
@@ -113,9 +111,7 @@ def begin_step(state: MachineState, now_ms: int) -> None:
     state.now_ms = max(state.now_ms, now_ms)
 
 
-def apply_inputs(
-    core: Core[S], state: S, inputs: list[tuple[Consumed, list[tuple[int, Record]]]], now_ms: int
-) -> int:
+def apply_inputs(core: Core[S], state: S, inputs: Inputs, now_ms: int) -> int:
     """Apply consumed records in order, each range at its time, and come to the step's time;
     returns how many events they held for this reader.
     """
@@ -126,7 +122,7 @@ def apply_inputs(
         for position, record in records:
             cursor.next = position + 1
             cursor.term = position if record.claim is not None else record.term
-            for event in events_for(record, consumed.journal, core.journal):
+            for event in events_for(record, consumed.journal, position, core.journal):
                 core.evolve(state, event)
                 count += 1
         cursor.next = consumed.stop
@@ -165,7 +161,7 @@ class InputFeed:
                 found.append((position, record))
         return found
 
-    async def inputs(self, record: Record) -> list[tuple[Consumed, list[tuple[int, Record]]]]:
+    async def inputs(self, record: Record) -> Inputs:
         """Everything one own record consumed."""
         return [(part, await self.take(part)) for part in record.consumed]
 
@@ -178,24 +174,22 @@ def restore_newest(folded: Folded[S], store: SnapshotStore, below: int | None = 
     for meta in store.list(folded.core.journal):
         if below is not None and meta.position > below:
             continue
-        problem = _restore(folded, store, meta)
-        if problem is None:
+        try:
+            _restore(folded, store, meta)
             return bad
-        bad.append(problem)
+        except SnapshotBad as error:
+            bad.append(str(error))
     return bad
 
 
-def _restore(folded: Folded[S], store: SnapshotStore, meta: SnapshotMeta) -> str | None:
+def _restore(folded: Folded[S], store: SnapshotStore, meta: SnapshotMeta) -> None:
+    where = f"{meta.journal} at {meta.position}"
     if meta.version != SNAPSHOT_VERSION:
-        return f"{meta.journal} at {meta.position}: snapshot version {meta.version}"
-    try:
-        body = store.load(meta.journal, meta.position)
-        if state_hash(body) != meta.state_hash:
-            return f"{meta.journal} at {meta.position}: snapshot does not match its hash"
-        folded.restore(body)
-    except SnapshotBad as error:
-        return str(error)
-    return None
+        raise SnapshotBad(f"{where}: snapshot version {meta.version}")
+    body = store.load(meta.journal, meta.position)
+    if state_hash(body) != meta.state_hash:
+        raise SnapshotBad(f"{where}: snapshot does not match its hash")
+    folded.restore(body)
 
 
 async def own_records(
@@ -203,9 +197,8 @@ async def own_records(
 ) -> AsyncIterator[tuple[int, Record]]:
     """Valid records of the own journal from the fold's position up to `stop` (or the end)."""
     journal = JournalName(folded.core.journal)
-    if stop is None:
-        stop = (await bus.bounds(journal))[1]
-    first = (await bus.bounds(journal))[0]
+    first, end = await bus.bounds(journal)
+    stop = end if stop is None else stop
     if folded.own.next < first:
         raise NeedsReset(
             f"{journal}: records below {first} are cut away and no snapshot covers them; "
@@ -229,7 +222,12 @@ async def fold(
     """The state below `stop` (default: the journal's end), and the snapshots that were unusable."""
     folded = Folded(core)
     bad = restore_newest(folded, store, stop)
+    await fold_on(folded, bus, stop)
+    return folded, bad
+
+
+async def fold_on(folded: Folded[S], bus: Bus, stop: int | None = None) -> None:
+    """Fold what was written since, below `stop` (default: the journal's end)."""
     feed = InputFeed(bus, folded.state)
     async for _position, record in own_records(folded, bus, stop):
         folded.apply(record, await feed.inputs(record))
-    return folded, bad

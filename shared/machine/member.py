@@ -26,13 +26,14 @@ class Member:
         self.journal = JournalName(journal)
         self.bus, self.host, self.make_owner = bus, host, make_owner
         self.owner: Owner[Any] | None = None
+        self.first: Owner[Any] | None = None  # made and has looked before `serve`
         self.terms = 0
 
     async def serve(self) -> None:
         """Own the journal whenever it should be ours; runs until cancelled or a halt."""
         at_start = waits = True
         while True:
-            owner = self.make_owner()
+            owner, self.first = self.first or self.make_owner(), None
             try:
                 if waits:
                     await self._stand_by(at_start)

@@ -8,7 +8,7 @@ an older epoch than one already claimed is void too: a reset ends the old journa
 from collections.abc import Iterator
 
 from shared.machine.core import Cursor
-from shared.machine.record import Record, RecordUnreadable, decode
+from shared.machine.record import NEWER, RECORD_FORMAT_VERSION, Record, RecordUnreadable, decode
 
 
 class JournalGap(Exception):
@@ -29,21 +29,20 @@ class Reader:
         self.epoch = 0
         self.voids = 0
 
-    @property
-    def cursor(self) -> Cursor:
-        """Where the reader stands, as a value of its own."""
-        return Cursor(self.next, self.term)
-
     def accept(self, position: int, payload: bytes) -> Record | None:
         """The record at the reader's position, or None when it is void. Advances.
 
-        Raises JournalGap when a position was skipped or a valid record is out of sequence.
+        Raises JournalGap when a position was skipped or a valid record is out of sequence, and
+        RecordUnreadable.
         """
         if position != self.next:
             raise JournalGap(f"{self.journal}: expected position {self.next}, found {position}")
         record = decode(payload, self.journal, position)
         self.next = position + 1
         if record.claim is not None:
+            if record.claim.version > RECORD_FORMAT_VERSION:
+                rule = f"claim.version: {record.claim.version} is not {RECORD_FORMAT_VERSION}"
+                raise RecordUnreadable(f"{self.journal} at {position}: {rule}: {NEWER}")
             if record.claim.epoch < self.epoch:
                 self.voids += 1
                 return None

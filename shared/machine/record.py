@@ -9,7 +9,7 @@ flipped bit into a loud halt at its position instead of a silent divergence.
 """
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import GenericAlias
 from typing import Any
 
@@ -21,6 +21,9 @@ from shared.events.base import Event
 from shared.model.ids import service_of
 
 FORMAT = b"M1"
+RECORD_FORMAT_VERSION = 1
+"""Of whoever claims: under the claim of a newer version anything may mean something else."""
+NEWER = "written by a newer version; use that version to read it"
 
 
 class RecordUnreadable(Exception):
@@ -146,7 +149,7 @@ def _decode(payload: bytes, where: str) -> Record:
     try:
         return _record.decode(body)
     except msgspec.DecodeError as error:
-        raise RecordUnreadable(f"{where}: {error}") from error
+        raise RecordUnreadable(f"{where}: {error}: {NEWER}") from error
 
 
 def slice_events(events: Sequence[Event]) -> tuple[Slice, ...]:
@@ -171,29 +174,33 @@ def pack_received(events: Sequence[Event]) -> bytes:
     return _encoder.encode(events) if events else b""
 
 
-def received_of(record: Record) -> tuple[Event, ...]:
-    """What the step received from outside."""
-    return _received.decode(record.received) if record.received else ()
+def received_of(record: Record, journal: str, position: int) -> list[Event]:
+    """What the step received from outside. Raises RecordUnreadable, as do the next two."""
+    bodies = (record.received,) if record.received else ()
+    return _decode_events(bodies, _received, journal, position)
 
 
-def own_events(record: Record, journal: str) -> list[Event]:
+def own_events(record: Record, journal: str, position: int) -> list[Event]:
     """Everything the step decided, in order."""
-    return _decode_slices(record.slices, journal)
+    bodies = [part.body for part in record.slices]
+    return _decode_events(bodies, _events[service_of(journal)], journal, position)
 
 
-def events_for(record: Record, journal: str, reader: str) -> list[Event]:
+def events_for(record: Record, journal: str, position: int, reader: str) -> list[Event]:
     """What the record holds for one reader (a journal name)."""
-    names = (reader, service_of(reader))
-    wanted = [part for part in record.slices if names[0] in part.to or names[1] in part.to]
-    return _decode_slices(wanted, journal) if wanted else []
+    service = service_of(reader)
+    bodies = [part.body for part in record.slices if reader in part.to or service in part.to]
+    return _decode_events(bodies, _events[service_of(journal)], journal, position) if bodies else []
 
 
-def _decode_slices(slices: Iterable[Slice], journal: str) -> list[Event]:
-    decoder = _events[service_of(journal)]
+def _decode_events(
+    bodies: Sequence[bytes], decoder: msgspec.msgpack.Decoder[Any], journal: str, position: int
+) -> list[Event]:
     out: list[Event] = []
     try:
-        for part in slices:
-            out.extend(decoder.decode(part.body))
+        for body in bodies:
+            out.extend(decoder.decode(body))
     except msgspec.DecodeError as error:
-        raise RecordUnreadable(f"{journal}: an event cannot be read: {error}") from error
+        where = f"{journal} at {position}"
+        raise RecordUnreadable(f"{where}: an event cannot be read ({error}): {NEWER}") from error
     return out

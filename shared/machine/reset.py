@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from shared.events.base import Event
 from shared.events.observed import PodsSeen
-from shared.machine.record import Claim, Record, encode
-from shared.machine.runtime import RECORD_FORMAT_VERSION, Host
+from shared.machine.record import RECORD_FORMAT_VERSION, Claim
+from shared.machine.runtime import Host, append_claim
 from shared.model.answers import Answer
 from shared.model.columns import split, unpack
 from shared.ports.bus import Bus, JournalName, WrongPosition
@@ -165,15 +165,8 @@ async def _announce(bus: Bus, epoch: Epoch, expected: int) -> None:
 async def _retire(bus: Bus, host: Host, journal: JournalName, epoch: int, reason: str) -> None:
     """Void whatever old owners may still append: a claim of the new epoch ends the journal."""
     claim = Claim(host.owner, host.nonce(), RECORD_FORMAT_VERSION, {"reset": reason}, epoch)
-    payload = encode(Record(-1, 0, host.clock.now_ms(), claim=claim))
-    while True:
-        _first, end = await bus.bounds(journal)
-        try:
-            await bus.append(journal, end, payload)
-            return
-        except WrongPosition as error:
-            if error.landed:
-                return
+    _first, end = await bus.bounds(journal)
+    await append_claim(bus, journal, end, claim, host.clock.now_ms())
 
 
 async def fence_unassigned(cluster: Cluster) -> int:

@@ -3,8 +3,7 @@
 One turn = one step = at most one record. While an append is in flight nothing is decided; what
 arrives meanwhile goes into the next turn (group commit). A turn that consumed and decided nothing
 makes no record of its own: the next one holds what it consumed, with its time. Three rules keep it
-safe, and the
-exhaustive model (tests/properties/test_machine_model.py) breaks when any one is dropped:
+safe, and the exhaustive model (tests/properties/test_machine_model.py) breaks without any one:
 
 * Nothing is shown outside before its record is acknowledged at the expected position.
 * A position other than the expected one means somebody else wrote: read, and find out who.
@@ -21,14 +20,16 @@ from typing import Any, Generic, Protocol
 from shared.events.base import Event
 from shared.machine.core import Core, S, step
 from shared.machine.crash import CrashPoint, Probe, no_probe
-from shared.machine.fold import Folded, apply_inputs, fold
+from shared.machine.fold import Folded, Inputs, apply_inputs, fold, fold_on
 from shared.machine.reader import Reader
 from shared.machine.record import (
+    RECORD_FORMAT_VERSION,
     Claim,
     Consumed,
     Record,
     SnapshotNote,
     encode,
+    events_for,
     pack_received,
     slice_events,
 )
@@ -62,7 +63,6 @@ QUIET_RANGES_MAX = 256
 """Ranges consumed in turns that decided nothing, until a record is written for them alone."""
 OFFERS_PER_TURN = 1_024
 OFFERS_MAX = 4_096
-RECORD_FORMAT_VERSION = 1
 
 
 class OwnershipLost(Exception):
@@ -78,15 +78,12 @@ class Shell(Protocol):
 
     def start(self, owner: "Offers") -> None:
         """Ownership begins: resume from what `owner.state` says."""
-        ...
 
     def effect(self, effect_id: int, effect: Event) -> None:
         """Carry out one effect; its outcome is offered, whatever it is."""
-        ...
 
     async def stop(self) -> None:
         """Ownership ended: nothing may be offered any more."""
-        ...
 
 
 class Offers(Protocol):
@@ -95,16 +92,13 @@ class Offers(Protocol):
     @property
     def state(self) -> Any:
         """The folded state; to be read only."""
-        ...
 
     @property
     def offers(self) -> int:
         """How many observations wait to be recorded."""
-        ...
 
     def offer(self, event: Event) -> None:
         """Hand in something observed outside; it is recorded in the next turn."""
-        ...
 
 
 class QuietShell:
@@ -164,6 +158,18 @@ class Stats:
     bad_snapshots: list[str] = field(default_factory=list)
 
 
+async def append_claim(bus: Bus, journal: JournalName, end: int, claim: Claim, now_ms: int) -> int:
+    """Its position: `end`, unless others write. Raises AppendUnknown, BusUnavailable."""
+    payload = encode(Record(-1, 0, now_ms, claim=claim))
+    while True:
+        try:
+            return await bus.append(journal, end, payload)
+        except WrongPosition as error:
+            if error.landed:
+                return error.actual
+            end = error.actual
+
+
 class Owner(Generic[S]):
     """One ownership of one journal, from its claim to its loss."""
 
@@ -197,6 +203,7 @@ class Owner(Generic[S]):
         self._started_effect = -1
         self._wall_skew_ms = 0
         self._appended_ms = 0
+        self._has_looked = False
         self._note: SnapshotNote | None = None
         self._rhythm = rhythm or Rhythm()
         self._lingering: asyncio.TimerHandle | None = None
@@ -218,16 +225,34 @@ class Owner(Generic[S]):
         if len(self._offers) == 1:  # what was offered before does not wait longer
             self._wake_within(self._rhythm.offers_ms)
 
-    async def claim(self) -> None:
-        """Append the claim, fold everything before it, and open the shell.
-
-        Raises AppendUnknown (claim anew), OwnershipLost, NeedsReset, RecordUnreadable.
+    async def look(self) -> None:
+        """Fold to the present end and read ahead in the sources: what cannot be read is met before
+        anything is changed. Raises NeedsReset, RecordUnreadable, JournalGap.
         """
+        self.folded, self.stats.bad_snapshots = await fold(self.core, self.bus, self._store)
+        for name, cursor in self.state.cursors.items():
+            reader, journal = Reader(name, cursor), JournalName(name)
+            _first, end = await self.bus.bounds(journal)
+            while reader.next < end and (batch := await self.bus.read(journal, reader.next)):
+                for position, record in reader.accept_all(batch):
+                    events_for(record, name, position, self.journal)
+        self._has_looked = True
+
+    async def claim(self) -> None:
+        """Look, append the claim, have the fold of everything before it, and open the shell.
+
+        Raises AppendUnknown (claim anew), OwnershipLost, EpochOver, and as `look`.
+        """
+        if not self._has_looked:
+            await self.look()
         now_ms = self.host.clock.now_ms()
-        position = await self._append_claim(now_ms)
-        self.folded, self.stats.bad_snapshots = await fold(
-            self.core, self.bus, self._store, position + 1
-        )
+        end = self.folded.own.next
+        position = await append_claim(self.bus, self.journal, end, self._claim, now_ms)
+        if position == end:
+            await fold_on(self.folded, self.bus, position + 1)
+        else:  # others wrote meanwhile, and may have cut too
+            found = await fold(self.core, self.bus, self._store, position + 1)
+            self.folded, self.stats.bad_snapshots = found
         if self.folded.own.epoch > self._claim.epoch:
             raise EpochOver(
                 f"{self.journal}: epoch {self._claim.epoch} was closed by a reset; "
@@ -268,16 +293,6 @@ class Owner(Generic[S]):
             self._lingering.cancel()
         self._lingering_until_s = until_s
         self._lingering = loop.call_at(until_s, self._wake.set)
-
-    async def _append_claim(self, now_ms: int) -> int:
-        payload = encode(Record(-1, 0, now_ms, claim=self._claim))
-        while True:
-            _first, end = await self.bus.bounds(self.journal)
-            try:
-                return await self.bus.append(self.journal, end, payload)
-            except WrongPosition as error:
-                if error.landed:
-                    return error.actual
 
     async def run(self) -> None:
         """Turn until ownership is lost or something fails; always closes the shell."""
@@ -389,11 +404,11 @@ class Owner(Generic[S]):
         offers.clear()
         return received
 
-    async def _gather(self) -> list[tuple[Consumed, list[tuple[int, Record]]]]:
+    async def _gather(self) -> Inputs:
         """What each source journal has for us, in the fixed order of sources; journals that told
         of nothing new since they were found empty are not asked.
         """
-        found = []
+        found: Inputs = []
         for index, reader in enumerate(self._readers):
             if not self._fresh[index]:
                 continue

@@ -73,6 +73,7 @@ async def _newest_before(
 
 
 def _find(journal: str, position: int, record: Record, holds: Holds) -> Found | None:
-    events = (*received_of(record), *own_events(record, journal))
+    received = received_of(record, journal, position)
+    events = (*received, *own_events(record, journal, position))
     event = next((event for event in reversed(events) if holds(event)), None)
     return None if event is None else Found(journal, position, record.time_ms, event)

@@ -200,7 +200,7 @@ class _Replay(Generic[S]):
         self, position: int, record: Record, events: list[Event], failure: str = ""
     ) -> Divergence | None:
         """The first event that is not the recorded one."""
-        recorded = own_events(record, self.report.journal)
+        recorded = own_events(record, self.report.journal, position)
         for index in range(max(len(recorded), len(events))):
             was = recorded[index] if index < len(recorded) else None
             now = events[index] if index < len(events) else None

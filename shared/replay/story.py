@@ -31,8 +31,8 @@ class StoryLine:
 async def read_names(bus: Bus, journals: Sequence[str] = (INGEST,)) -> Names:
     """All names that the world journal knows."""
     names = Names()
-    async for journal, _position, record in causal(bus, journals):
-        for event in own_events(record, journal):
+    async for journal, position, record in causal(bus, journals):
+        for event in own_events(record, journal, position):
             names.learn(event)
     return names
 
@@ -57,7 +57,8 @@ async def story_of(
     """The story of a subject that was found already; `last` is the record to end with, if any."""
     view = View(names, subject)
     async for journal, position, record in causal(bus, journals):
-        for event in (*received_of(record), *own_events(record, journal)):
+        received = received_of(record, journal, position)
+        for event in (*received, *own_events(record, journal, position)):
             names.learn(event)
             if concerns(event, subject, names):
                 yield StoryLine(record.time_ms, journal, position, describe(event, view))

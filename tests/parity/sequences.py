@@ -412,7 +412,7 @@ async def _events(run: Recorded, journal: str) -> AsyncIterator[tuple[int, Event
     reader = Reader(journal, Cursor())
     while batch := await run.bus.read(JournalName(journal), reader.next):
         for position, record in reader.accept_all(batch):
-            for event in own_events(record, journal):
+            for event in own_events(record, journal, position):
                 yield position, event
 
 
@@ -420,9 +420,9 @@ async def _seen(run: Recorded, journal: str, other: str) -> AsyncIterator[tuple[
     """A journal's events, with how much of another one was consumed before each."""
     reader, seen = Reader(journal, Cursor()), 0
     while batch := await run.bus.read(JournalName(journal), reader.next):
-        for _position, record in reader.accept_all(batch):
+        for position, record in reader.accept_all(batch):
             for consumed in record.consumed:
                 if consumed.journal == other:
                     seen = consumed.stop
-            for event in own_events(record, journal):
+            for event in own_events(record, journal, position):
                 yield seen, event

@@ -21,6 +21,7 @@ Rule = Literal[
     "effects wait for the acknowledgement",
     "snapshots are of acknowledged state",
     "a claim folds everything before it",
+    "a claim that others came before folds anew",
 ]
 
 CLAIM, VALUE = 0, 1
@@ -84,7 +85,9 @@ def fold(journal: tuple[Entry, ...], rule: Rule, start: int = 0) -> Iterator[Ent
 
 
 def recover(state: State, position: int, rule: Rule) -> Iterator[Owner]:
-    """A new owner's memory after its claim at `position`: from a snapshot, or from the start."""
+    """A new owner's memory for a claim at `position`: from a snapshot, or from the start. It folds
+    before it claims, and keeps that if its claim lands just there.
+    """
     journal = state.journal[:position]
     if rule == "a claim folds everything before it":
         journal = journal[:-1]
@@ -117,7 +120,11 @@ def acknowledged(state: State, which: int, position: int, rule: Rule) -> Iterato
     entry = owner.pending
     assert entry is not None
     if entry.kind == CLAIM:
-        yield from (put(state, which, new) for new in recover(state, position, rule))
+        looked = owner._replace(phase="running", term=position, next=position + 1, pending=None)
+        if position == owner.term or rule == "a claim that others came before folds anew":
+            yield put(state, which, looked)
+        else:
+            yield from (put(state, which, new) for new in recover(state, position, rule))
         return
     between = state.journal[owner.next : position]
     if rule != "the position is checked" and any(e.kind == CLAIM for e in between):
@@ -176,8 +183,9 @@ def successors(state: State, rule: Rule) -> Iterator[State]:
     for which, owner in enumerate(state.owners):
         if owner.phase == "off" and state.claims:
             claim = Entry(CLAIM, which, -1, 0, "-")
-            claiming = Owner("claiming", pending=claim)
-            yield put(state, which, claiming)._replace(claims=state.claims - 1)
+            for looked in recover(state, len(state.journal), rule):
+                claiming = looked._replace(phase="claiming", pending=claim)
+                yield put(state, which, claiming)._replace(claims=state.claims - 1)
         elif owner.pending is not None:
             yield from resolve(state, which, rule)
         elif owner.phase == "running":
@@ -233,6 +241,7 @@ def test_every_interleaving_of_two_owners_keeps_exactly_once_and_fencing() -> No
         "effects wait for the acknowledgement",
         "snapshots are of acknowledged state",
         "a claim folds everything before it",
+        "a claim that others came before folds anew",
     ],
 )
 def test_each_rule_is_needed(rule: Rule) -> None:

@@ -29,7 +29,8 @@ async def test_it_is_the_last_one_that_is_valid(run, journal, window, monkeypatc
     valid = list(reader.accept_all(list(enumerate(run.records[journal]))))
     expected: dict[type[Event], int] = {}
     for position, record in valid:
-        for event in (*received_of(record), *own_events(record, journal)):
+        received = received_of(record, journal, position)
+        for event in (*received, *own_events(record, journal, position)):
             expected[type(event)] = position
     assert expected
     for kind, position in expected.items():

@@ -101,7 +101,7 @@ async def test_a_changed_decision_is_named_with_its_event(run, monkeypatch):
     expected = next(
         (position, index, event)
         for position, record in records_of(run, "permit/0")
-        for index, event in enumerate(own_events(record, "permit/0"))
+        for index, event in enumerate(own_events(record, "permit/0", position))
         if isinstance(event, GangReleased) and event.nodes
     )
     found = report.divergence
@@ -125,7 +125,7 @@ async def test_a_changed_score_is_named_with_its_event(run, monkeypatch):
     first = next(
         position
         for position, record in records_of(run, "placement/0")
-        if any(isinstance(event, Reserved) for event in own_events(record, "placement/0"))
+        if any(isinstance(event, Reserved) for event in own_events(record, "placement/0", position))
     )
     assert found.position == first
 

@@ -72,7 +72,7 @@ def valid_positions(journal):
 async def bound(run):
     """A pod that was bound by itself: names are said where there are few."""
     async for journal, position, record in causal(run.bus(), JOURNALS):
-        for event in own_events(record, journal):
+        for event in own_events(record, journal, position):
             if isinstance(event, Bound) and size(event.ids) == 1:
                 return int(unpack(event.ids)[0]), int(unpack(event.nodes)[0]), position
     raise AssertionError("nothing was bound")

@@ -120,8 +120,8 @@ class Scene:
     async def _events(self, journal: str):
         bus, reader = MemoryBus(self._log), Reader(journal, Cursor())
         while batch := await bus.read(JournalName(journal), reader.next):
-            for _position, record in reader.accept_all(batch):
-                for event in own_events(record, journal):
+            for position, record in reader.accept_all(batch):
+                for event in own_events(record, journal, position):
                     yield event
 
 
