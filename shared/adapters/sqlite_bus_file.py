@@ -19,6 +19,7 @@ FORMAT_VERSION = 1
 BUSY_TIMEOUT_MS = 2_000
 OPENING_S = 2.0
 POLL_S = 0.01
+WAL_HEADER_BYTES = 32
 # Frames (4 KiB) after which a commit also copies the WAL back. Small and often: a commit waits
 # 1-3 ms for it now and then, where the default of 1,000 makes it 6 ms with large records. A WAL
 # that is never copied back is slower still, because each commit then extends a file.
@@ -32,7 +33,8 @@ class SqliteFile:
     """One connection, used from one thread; `another` for whoever works beside it.
 
     `exclusive` keeps every other writer out; otherwise several processes may write. `readonly`
-    takes no lock and changes nothing, so a run can be looked at while it goes on.
+    takes no lock and changes nothing, so a run can be looked at while it goes on. Of a file that
+    was closed it leaves nothing behind.
     """
 
     def __init__(
@@ -54,7 +56,10 @@ class SqliteFile:
             if not self.path.exists():
                 raise BusUnavailable(f"{self.path}: no such file")
             self._check_header()
-            self._connect("ro")
+            # Who is the last to close a file takes its WAL away, but not with a connection that may
+            # only read. Where the WAL holds something, that is left to the next writer.
+            self._connect("ro" if self._has_wal() else "rw")
+            self.execute("PRAGMA query_only=ON")
             self._check_format()
             return
         if not self.path.parent.is_dir():
@@ -101,7 +106,7 @@ class SqliteFile:
 
     def _connect(self, mode: str) -> None:
         self._connection = self._open_connection(self.path, mode)
-        if mode != "ro":
+        if not self.readonly:
             # Alone in the file its bus sees to it, beside the loop.
             pages = 0 if self.exclusive else CHECKPOINT_PAGES
             self.execute(f"PRAGMA wal_autocheckpoint={pages}")
@@ -132,10 +137,16 @@ class SqliteFile:
             raise BusCorrupt(f"{self.path}: is truncated or not a Muster journal file")
         # Without a WAL the file must be whole. SQLite checks its length at the first read, but
         # rounds it up, and so does not see that the last page is torn.
-        wal = Path(f"{self.path}-wal")
         page_bytes = max(1, int.from_bytes(head[16:18], "big"))
-        if size_bytes % page_bytes and not wal.exists():
+        if size_bytes % page_bytes and not self._has_wal():
             raise BusCorrupt(f"{self.path}: is truncated, its last page is not whole")
+
+    def _has_wal(self) -> bool:
+        """Whether pages lie in the WAL: who dies while it is empty leaves it behind."""
+        try:
+            return os.stat(f"{self.path}-wal").st_size > WAL_HEADER_BYTES
+        except FileNotFoundError:
+            return False
 
     def _create(self) -> None:
         """Under another name until it is whole: whoever looks meanwhile finds no file, not a torn

@@ -1,6 +1,9 @@
 """The SQLite file: what is wrong with it is one line that names it, and nothing is changed."""
 
+import asyncio
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from shared.adapters.sqlite_bus_file import FORMAT_VERSION, SqliteFile
 from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, WrongPosition, journal_name
 
 JOURNAL = journal_name("ingest", 0)
+MODES: list[dict[str, bool]] = [{}, {"exclusive": True}, {"readonly": True}]
 
 
 @pytest.fixture
@@ -67,7 +71,7 @@ def test_a_file_is_whole_before_it_is_there(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 15, 99, 100, 512, 4_096, 8_192, 50_000, -1])
-@pytest.mark.parametrize("mode", [{}, {"exclusive": True}, {"readonly": True}])
+@pytest.mark.parametrize("mode", MODES)
 def test_a_truncated_file_is_named_and_left_alone(path: Path, size_bytes: int, mode):
     whole = path.read_bytes()
     path.write_bytes(whole[:size_bytes])
@@ -75,6 +79,81 @@ def test_a_truncated_file_is_named_and_left_alone(path: Path, size_bytes: int, m
     with pytest.raises(BusCorrupt, match=r"bus\.db: is (truncated|damaged)"):
         SqliteLog(path, **mode)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("cut_bytes", [1, 2_000, 4_095, 4_096])
+@pytest.mark.parametrize("wal_bytes", [0, 32])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_wal_without_pages_hides_no_torn_page(path: Path, cut_bytes: int, wal_bytes: int, mode):
+    """Who died before its first commit left one."""
+    path.write_bytes(path.read_bytes()[:-cut_bytes])
+    path.with_name("bus.db-wal").write_bytes(bytes(wal_bytes))
+    before = path.read_bytes()
+    with pytest.raises(BusCorrupt, match=r"bus\.db: is (truncated|damaged)"):
+        SqliteLog(path, **mode)
+    assert path.read_bytes() == before
+
+
+def files(path: Path) -> list[str]:
+    return sorted(one.name for one in path.parent.iterdir())
+
+
+def records(log: SqliteLog) -> int:
+    return len(asyncio.run(SqliteBus(log).read(JOURNAL, 0)))
+
+
+def test_who_looks_leaves_nothing_behind(path: Path):
+    before = files(path), path.read_bytes()
+    for beside in ([], ["bus.db-wal"], ["bus.db-shm", "bus.db-wal"]):  # as a killed reader may
+        for name in beside:
+            path.with_name(name).touch()
+        first, second = SqliteLog(path, readonly=True), SqliteLog(path, readonly=True)
+        assert records(first) == 40
+        first.close()
+        assert records(second) == 40
+        second.close()
+        assert (files(path), path.read_bytes()) == before
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+async def test_who_looks_sees_what_is_written_meanwhile(path: Path, exclusive: bool):
+    log = SqliteLog(path, exclusive=exclusive)
+    looking = SqliteLog(path, readonly=True)  # nothing was written yet: the WAL is empty
+    for position in range(40, 1_000):
+        await SqliteBus(log).append(JOURNAL, position, bytes(10_000))
+    assert await SqliteBus(looking).bounds(JOURNAL) == (0, 1_000)
+    again = SqliteLog(path, readonly=True)
+    assert [at for at, _ in await SqliteBus(again).read(JOURNAL, 990)] == [*range(990, 1_000)]
+    again.close()
+    looking.close()
+    assert await SqliteBus(log).append(JOURNAL, 1_000, b"x") == 1_000
+    last = SqliteLog(path, readonly=True)
+    log.close()
+    assert [at for at, _ in await SqliteBus(last).read(JOURNAL, 999)] == [999, 1_000]
+    last.close()
+    looking = SqliteLog(path, readonly=True)
+    assert await SqliteBus(looking).bounds(JOURNAL) == (0, 1_001)
+    looking.close()
+
+
+def test_what_a_killed_writer_left_in_the_wal_is_left_to_the_next_one(path: Path):
+    script = (
+        "import asyncio, os, sys\n"
+        "from shared.adapters.sqlite_bus import SqliteBus, SqliteLog\n"
+        "log = SqliteLog(sys.argv[1])\n"
+        "asyncio.run(SqliteBus(log).append('ingest/0', 40, b'x'))\n"
+        "os._exit(1)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    assert done.returncode == 1
+    wal = path.with_name("bus.db-wal")
+    before = path.read_bytes(), wal.read_bytes()
+    looking = SqliteLog(path, readonly=True)
+    assert asyncio.run(SqliteBus(looking).bounds(JOURNAL)) == (0, 41)
+    looking.close()
+    assert (path.read_bytes(), wal.read_bytes()) == before
+    SqliteLog(path).close()
+    assert files(path) == ["bus.db", "bus.db-lock"]
 
 
 @pytest.fixture
