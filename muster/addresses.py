@@ -49,6 +49,13 @@ class BusAddress:
     kafka: "KafkaSettings | None" = None
 
     @property
+    def place(self) -> str:
+        """The file or the broker, as errors name it."""
+        if self.kafka is not None:
+            return f"Kafka at {self.kafka.bootstrap}"
+        return str(self.sqlite)
+
+    @property
     def pace(self) -> Pace:
         """How fast turns should follow each other."""
         return OVER_KAFKA if self.kafka is not None else ONE_PROCESS

@@ -2,29 +2,44 @@
 snapshots. What is read is the epoch in force: a reset begins a new one with empty journals.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from muster.addresses import BusAddress, parse_bus
-from muster.faults import UsageFault
+from muster.faults import Fault, UsageFault
 from muster.mesh import all_journals, partitions, topics
 from muster.run_directory import META, SNAPSHOTS, existing_run, read_meta
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.machine.fold import NeedsReset
+from shared.machine.reader import JournalGap
+from shared.machine.record import RecordUnreadable
 from shared.machine.reset import EpochBus, EpochStore, epochs
-from shared.ports.bus import Bus
+from shared.ports.bus import Bus, CutAway
 from shared.ports.snapshots import SnapshotStore
+
+
+@contextmanager
+def naming(place: str) -> Iterator[None]:
+    """Who meets what cannot be read says in which file or at which broker it is. Raises Fault."""
+    try:
+        yield
+    except (RecordUnreadable, JournalGap, CutAway, NeedsReset) as error:
+        raise Fault(f"{place}: {error}") from error
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What reading needs: a client, the snapshots, and how many shards there are."""
+    """What reading needs: a client, the snapshots, and how many shards there are; `place` is the
+    file or the broker.
+    """
 
     bus: Bus
     store: SnapshotStore
     placements: int
+    place: str
 
     @property
     def journals(self) -> list[str]:
@@ -35,7 +50,8 @@ class Recorded:
 @asynccontextmanager
 async def recorded(run: Path, bus: str, placements: int) -> AsyncIterator[Recorded]:
     """Open `run` (its directory). With a bus address the journals are read from there, and `run`
-    holds the snapshots. Raises UsageFault, BusCorrupt, BusUnavailable.
+    holds the snapshots. Raises UsageFault, BusCorrupt, BusUnavailable; what cannot be read within
+    the context leaves it as a Fault.
     """
     store = DirectorySnapshots(run / SNAPSHOTS)
     address = parse_bus(bus) if bus else BusAddress(sqlite=existing_run(run))
@@ -45,20 +61,22 @@ async def recorded(run: Path, bus: str, placements: int) -> AsyncIterator[Record
         clients = address.clients(topics(shards, epoch))
         await clients.open(["reader"])
         try:
-            yield _of_epoch(clients.opened["reader"], store, shards, epoch)
+            with naming(address.place):
+                yield _of_epoch(clients.opened["reader"], store, shards, epoch, address.place)
         finally:
             await clients.close()
         return
     log = SqliteLog(address.sqlite, readonly=True)
     try:
         client = SqliteBus(log)
-        yield _of_epoch(client, store, shards, await _epoch(client))
+        with naming(address.place):
+            yield _of_epoch(client, store, shards, await _epoch(client), address.place)
     finally:
         log.close()
 
 
-def _of_epoch(bus: Bus, store: SnapshotStore, placements: int, epoch: int) -> Recorded:
-    return Recorded(EpochBus(bus, epoch), EpochStore(store, epoch), placements)
+def _of_epoch(bus: Bus, store: SnapshotStore, placements: int, epoch: int, place: str) -> Recorded:
+    return Recorded(EpochBus(bus, epoch), EpochStore(store, epoch), placements, place)
 
 
 async def _epoch_over(address: BusAddress, placements: int) -> int:

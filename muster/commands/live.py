@@ -18,6 +18,7 @@ from muster.live import LiveRunner, Standing, line_of, result_of
 from muster.mesh import Mesh
 from muster.options import mesh_config, parse_settings
 from muster.profiles import binders_of, judges_of, read_profiles, scheduler_names, with_profiles
+from muster.recorded import naming
 from muster.run_directory import FORMAT, JOURNALS, SNAPSHOTS, continued_run
 from services.ingest.core import WrongCluster
 from shared.adapters.kube_cluster import KubeCluster
@@ -62,6 +63,7 @@ def run_live(options: LiveOptions, output: str) -> None:
     candidate = Candidate(election, options.kubeconfig, identity_in(folder))
     try:
         with (
+            naming(str(folder / JOURNALS)),
             embedded_bus(options.bus, folder / JOURNALS) as client,
             asyncio.Runner(loop_factory=loop_factory()) as loop,
         ):

@@ -19,11 +19,11 @@ from muster.faults import EXIT_FAILURE, Fault, UsageFault
 from muster.mesh import make_core
 from muster.plugins import core_maker
 from muster.recorded import Recorded, recorded
-from shared.ports.bus import Bus
+from shared.ports.bus import Bus, BusCorrupt
 from shared.ports.snapshots import SnapshotStore
 from shared.replay.beginning import beginnings
 from shared.replay.read_once import ReadOnceBus
-from shared.replay.replay import UNUSABLE, ReplayReport
+from shared.replay.replay import ReplayReport
 from shared.replay.side_by_side import Part, ReplayLost, Source, processes_for, replay_all
 from shared.replay.story import StoryLine, story_of_divergence
 
@@ -44,18 +44,22 @@ def replay_run(
     plugins: Sequence[Path] = (),
 ) -> int:
     """Replay and report; returns the exit code. `processes` 0 = one for each core. Raises
-    UsageFault, Fault, PluginMissing, BusCorrupt, BusUnavailable.
+    UsageFault, Fault (what cannot be read differs from nothing, so there is no report),
+    PluginMissing, BusCorrupt, BusUnavailable.
     """
     if begin not in STARTS:
         raise UsageFault(f"--from {begin}: must be one of {', '.join(STARTS)}")
     began_s = time.perf_counter()
     opened = partial(recorded, run, bus, placements)
-    shards, parts = asyncio.run(_parts(opened, begin, journals))
+    shards, place, parts = asyncio.run(_parts(opened, begin, journals))
     source = Source(partial(_client, opened), core_maker(plugins, shards))
     try:
         reports = replay_all(source, parts, processes or processes_for(parts))
     except ReplayLost as error:
         raise Fault(str(error)) from error
+    text = next((report.unreadable for report in reports if report.unreadable), "")
+    if text:
+        raise Fault(text if text.startswith(place) else f"{place}: {text}")
     told = asyncio.run(_story(opened, reports))
     seconds = time.perf_counter() - began_s
     if output == "json":
@@ -66,17 +70,18 @@ def replay_run(
     return 0 if all(report.ok for report in reports) else EXIT_FAILURE
 
 
-async def _parts(opened: Open, begin: str, journals: list[str]) -> tuple[int, list[Part]]:
-    """How many shards the run has, and what is to be replayed."""
+async def _parts(opened: Open, begin: str, journals: list[str]) -> tuple[int, str, list[Part]]:
+    """How many shards the run has, where it is, and what is to be replayed."""
     async with opened() as found:
         unknown = [name for name in journals if name not in found.journals]
         if unknown:
             raise UsageFault(f"--journal {unknown[0]}: must be one of {', '.join(found.journals)}")
-        return found.placements, [
+        parts = [
             Part(journal, start)
             for journal in journals or found.journals
             for start in await _starts(found, journal, begin)
         ]
+        return found.placements, found.place, parts
 
 
 @asynccontextmanager
@@ -89,7 +94,7 @@ async def _story(opened: Open, reports: list[ReplayReport]) -> list[StoryLine]:
     """Of the first divergence, if there is one and the journals can be read that far."""
     for report in reports:
         if report.divergence is not None:
-            with contextlib.suppress(*UNUSABLE):
+            with contextlib.suppress(Fault, BusCorrupt):
                 async with opened() as found:
                     reader, journal = ReadOnceBus(found.bus), report.journal
                     every = found.journals

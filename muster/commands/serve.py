@@ -15,6 +15,7 @@ from muster.faults import Fault, UsageFault
 from muster.mesh import Mesh, all_journals, default_owner, partitions, topics
 from muster.options import mesh_config, parse_settings
 from muster.profiles import binders_of, judges_of, read_profiles, scheduler_names, with_profiles
+from muster.recorded import naming
 from muster.run_directory import SNAPSHOTS
 from muster.runner import first_error
 from shared.adapters.snapshot_directory import DirectorySnapshots
@@ -77,8 +78,9 @@ def serve(what: Serving, metrics_port: int, policy: SnapshotPolicy) -> None:
         if kube is not None and _speaks(journals):
             loop.run(kube.open())
         try:
-            while loop.run(_until_told(mesh, store, address, journals, metrics_port)):
-                print("a reset closed this epoch: joining the next", flush=True)
+            with naming(address.place):
+                while loop.run(_until_told(mesh, store, address, journals, metrics_port)):
+                    print("a reset closed this epoch: joining the next", flush=True)
         finally:
             if kube is not None:
                 loop.run(kube.cluster.close())

@@ -17,7 +17,7 @@ from shared.replay.story import StoryLine, story
 
 
 def tell(name: str, run: Path, bus: str, placements: int, output: str) -> None:
-    """Print the story. Raises UsageFault, BusCorrupt, BusUnavailable, RecordUnreadable."""
+    """Print the story. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
     try:
         lines = asyncio.run(_lines(name, run, bus, placements))
     except NoSuchName as error:

@@ -13,7 +13,7 @@ from muster.why import Answer, Decided, NodeAnswer, why_pod
 
 
 def tell_why(name: str, run: Path, node: str, bus: str, placements: int, output: str) -> None:
-    """Print it. Raises UsageFault, BusCorrupt, BusUnavailable, RecordUnreadable."""
+    """Print it. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
     answer = asyncio.run(_asked(name, run, node, bus, placements))
     if output == "json":
         print(msgspec.json.encode(plain(answer)).decode())

@@ -55,8 +55,9 @@ def _shown(event: Event | None) -> str:
 @dataclass
 class ReplayReport:
     """What the replay of one journal came to. `problems` are (position, text), in order; the
-    position is that of the own record at which it showed. `reached`: it ended at the snapshot at
-    which it was to end, and its state is that snapshot's.
+    position is that of the own record at which it showed. `unreadable`: what could not be read, of
+    this journal or of another, so that the rest is not known. `reached`: it ended at the snapshot
+    at which it was to end, and its state is that snapshot's.
     """
 
     journal: str
@@ -68,6 +69,7 @@ class ReplayReport:
     snapshots: int = 0
     reached: bool = False
     divergence: Divergence | None = None
+    unreadable: str = ""
     problems: list[tuple[int, str]] = field(default_factory=list)
 
     @property
@@ -153,7 +155,8 @@ class _Replay(Generic[S]):
                     self.folded.apply(record, inputs)
                 report.voids = own.voids
         except UNUSABLE as error:
-            report.problems.append((max(position, own.next), str(error)))
+            report.unreadable = str(error)
+            report.problems.append((max(position, own.next), report.unreadable))
         report.stop, report.voids = own.next, own.voids
 
     def _records(self) -> AsyncIterator[tuple[int, Record]]:

@@ -16,10 +16,13 @@ from muster.commands.replay import replay_run
 from muster.mesh import all_journals
 from shared.machine.record import decode
 from shared.plugins.node_resources_fit import LeastAllocated
-from tests.e2e.console import OTHER_MACHINES, complaint, muster, run_of_examples
+from tests.e2e.console import OTHER_MACHINES, Ran, complaint, muster, run_of_examples
+from tests.e2e.newer import SAYS_CLAIM, SAYS_EVENT, alter, newer_claim, newer_event
 
 POD = "web-1"
 JOURNALS = all_journals(1)
+READERS = (("replay",), ("story", f"pod/{POD}"))
+WHY = ("why", "pod", f"default/{POD}")
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("recorded-run")]
 
@@ -50,6 +53,12 @@ def change(folder: Path, journal: str, size: str, alter: Callable[[bytes], bytes
         )
     connection.close()
     return int(position)
+
+
+def only_complaint(ran: Ran) -> str:
+    """One line on standard error is all."""
+    assert ran.out == ""
+    return complaint(ran, 1)
 
 
 def one_bit(stored: bytes) -> bytes:
@@ -85,28 +94,50 @@ def test_a_replay_is_plain_text_when_piped(run):
 
 def test_a_flipped_bit_is_reported_with_its_position(harmed):
     position = change(harmed, "queueing/0", "< 0", one_bit)
-    result = muster("replay", harmed)
-    assert result.code == 1
-    where = f"queueing/0 at {position}: checksum does not match: the record was damaged"
-    assert where in result.out.splitlines()
-    assert where in complaint(muster("story", f"pod/{POD}", harmed), 1)
+    path = harmed / "journals.db"
+    line = f"{path}: queueing/0 at {position}: checksum does not match: the record was damaged"
+    for words in READERS:
+        assert only_complaint(muster(*words, harmed)) == f"muster: {line}"
 
 
 def test_a_damaged_compressed_record_is_reported(harmed):
     position = change(harmed, "ingest/0", ">= 0", lambda stored: b"\0" + stored[1:])
     path = harmed / "journals.db"
     where = f"{path}: journal ingest/0: position {position} is damaged"
-    result = muster("replay", harmed)
-    assert result.code == 1
-    assert where in result.out
-    assert where in complaint(muster("story", f"pod/{POD}", harmed), 1)
+    for words in READERS:
+        assert where in only_complaint(muster(*words, harmed))
 
 
 def test_a_record_of_a_newer_version_is_reported(harmed):
     position = change(harmed, "binding/0", "< 0", lambda stored: b"M9" + stored[2:])
-    result = muster("replay", harmed, "--journal", "binding/0")
-    assert result.code == 1
-    assert f"binding/0 at {position}: format b'M9' is not b'M1': written by another" in result.out
+    where = f"{harmed / 'journals.db'}: binding/0 at {position}: "
+    for words in (*READERS, ("replay", "--journal", "binding/0", "-o", "json")):
+        line = only_complaint(muster(*words, harmed))
+        assert f"{where}format b'M9' is not b'M1': written by another version" in line
+
+
+@pytest.mark.parametrize(
+    ("position", "change", "says"),
+    [(0, newer_claim, SAYS_CLAIM), (3, newer_event, SAYS_EVENT)],
+    ids=["claim", "event"],
+)
+def test_what_a_newer_version_claims_or_decides_is_reported(harmed, position, change, says):
+    shutil.rmtree(harmed / "snapshots")  # so that `why` folds from the start
+    path = harmed / "journals.db"
+    alter(path, "queueing/0", position, change)
+    for words in (*READERS, WHY):
+        line = only_complaint(muster(*words, harmed))
+        assert f"{path}: queueing/0 at {position}: {says}" in line
+
+
+def test_readers_leave_a_finished_run_as_it_is(run):
+    def files():
+        return {path: path.is_dir() or path.read_bytes() for path in run.rglob("*")}
+
+    before = files()
+    for words in (*READERS, WHY):
+        assert muster(*words, run).code == 0
+        assert files() == before
 
 
 def test_a_truncated_file_is_one_line(harmed):
@@ -114,8 +145,8 @@ def test_a_truncated_file_is_one_line(harmed):
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     before = path.read_bytes()
-    for words in (("replay", harmed), ("story", f"pod/{POD}", harmed)):
-        assert str(path) in complaint(muster(*words), 1)
+    for words in (*READERS, WHY):
+        assert str(path) in only_complaint(muster(*words, harmed))
     assert path.read_bytes() == before
 
 

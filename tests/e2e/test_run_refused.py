@@ -1,14 +1,21 @@
 """Bad input: one line that names file, field and rule, the right exit code, and nothing changed."""
 
-import sqlite3
-import zlib
 from pathlib import Path
 
-import msgspec
 import pytest
 import yaml
 
 from tests.e2e.console import complaint, muster
+from tests.e2e.newer import (
+    SAYS_CLAIM,
+    SAYS_EVENT,
+    SAYS_FORMAT,
+    alter,
+    newer_claim,
+    newer_event,
+    newer_format,
+    prolong,
+)
 from tests.unit.worlds.build import NODE, container, controller, pod
 from tests.unit.worlds.conftest import NODES, PODS
 
@@ -105,8 +112,9 @@ def test_a_run_is_never_written_over(tmp_path):
     assert (tmp_path / "journals.db").read_bytes() == b""
 
 
-def served(tmp_path: Path, path: Path) -> str:
-    words = ("serve", "queueing", "--bus", f"sqlite:{path}", "--run-dir", tmp_path / "run")
+def served(tmp_path: Path, path: Path, *services: str) -> str:
+    options = ("--bus", f"sqlite:{path}", "--run-dir", tmp_path / "run")
+    words = ("serve", *(services or ["queueing"]), *options)
     return complaint(muster(*words), 1)
 
 
@@ -126,17 +134,39 @@ def test_a_truncated_journal_file(tmp_path, journals):
     assert journals.read_bytes() == before
 
 
-def test_a_journal_from_a_newer_version(tmp_path, journals):
-    with sqlite3.connect(journals) as connection:
-        tables = dict(connection.execute("SELECT name, id FROM journals"))
-        body = msgspec.msgpack.encode({"term": -1})
-        payload = b"M9" + zlib.crc32(body).to_bytes(4, "little") + body
-        table = f"journal_{tables['queueing/0']}"
-        connection.execute(
-            f"UPDATE {table} SET size_bytes=-1, payload=? WHERE position=0", (payload,)
-        )
-    text = served(tmp_path, journals)
-    assert "queueing/0 at 0: format b'M9' is not b'M1': written by another version" in text
+@pytest.mark.parametrize(
+    ("journal", "position", "change", "line"),
+    [
+        ("queueing/0", 0, newer_format, SAYS_FORMAT),
+        ("queueing/0", 0, newer_claim, SAYS_CLAIM),
+        ("queueing/0", 1, newer_format, SAYS_FORMAT),
+        ("queueing/0", 1, newer_event, SAYS_EVENT),
+        ("queueing/0", -1, newer_event, SAYS_EVENT),
+        ("ingest/0", 0, newer_claim, SAYS_CLAIM),
+        ("ingest/0", 1, newer_format, SAYS_FORMAT),
+        ("ingest/0", -1, newer_format, SAYS_FORMAT),
+        ("ingest/0", -1, newer_event, SAYS_EVENT),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value))[:16],
+)
+def test_a_journal_from_a_newer_version(tmp_path, journals, journal, position, change, line):
+    """Nothing changes, wherever it lies: far from the end of the own journal, among what was
+    consumed of a source, or (position -1) behind it.
+    """
+    prolong(journals, journal, 100)
+    at = alter(journals, journal, position, change)
+    before = journals.read_bytes()
+    assert f"{journals}: {journal} at {at}: {line}" in served(tmp_path, journals)
+    assert journals.read_bytes() == before
+
+
+def test_no_journal_is_claimed_before_all_can_be_read(tmp_path, journals):
+    prolong(journals, "permit/0", 100)
+    alter(journals, "permit/0", 0, newer_claim)
+    before = journals.read_bytes()
+    text = served(tmp_path, journals, "queueing", "permit")
+    assert f"{journals}: permit/0 at 0: {SAYS_CLAIM}" in text
+    assert journals.read_bytes() == before
 
 
 def test_an_unreachable_broker(tmp_path):
