@@ -1,6 +1,6 @@
 """One decision per bind, one definite outcome per decision, and nothing given up too early.
 
-Replays binding's journal against the rules of effects (ARCHITECTURE.md, Journals, rule 5), with
+Replays binding's journal against the rules of effects (ARCHITECTURE.md, One turn, rule 5), with
 its own memory of what was asked and answered.
 """
 

@@ -1,7 +1,7 @@
 """A shard's books, kept a second time: every decision is checked against what it had consumed.
 
-The inputs of a record are applied first, then its own events one by one, as the design says. A
-decision that does not fit into the books at that point is a violation, whatever came later.
+The inputs of a record come first (rule 1 in ARCHITECTURE.md), then its own events, one by one.
+A decision that does not fit into the books at that point is a violation, whatever came later.
 """
 
 from collections.abc import Iterator
