@@ -95,10 +95,10 @@ class Offers(Protocol):
 
     @property
     def offers(self) -> int:
-        """How many observations wait to be recorded."""
+        """How many times was offered what waits to be recorded."""
 
-    def offer(self, event: Event) -> None:
-        """Hand in something observed outside; it is recorded in the next turn."""
+    def offer(self, *events: Event) -> None:
+        """Hand in what was observed outside; it is recorded together, in the next turn."""
 
 
 class QuietShell:
@@ -195,7 +195,7 @@ class Owner(Generic[S]):
         self._claim = Claim(host.owner, host.nonce(), RECORD_FORMAT_VERSION, config, epoch)
         self._readers: list[Reader] = []
         self._fresh: list[bool] = []
-        self._offers: deque[Event] = deque()
+        self._offers: deque[tuple[Event, ...]] = deque()
         self._consumed: dict[str, int] = {}
         self._quiet: list[Consumed] = []
         self._wake = asyncio.Event()
@@ -216,12 +216,12 @@ class Owner(Generic[S]):
 
     @property
     def offers(self) -> int:
-        """How many observations wait to be recorded (sources slow down above OFFERS_MAX)."""
+        """How many offers wait to be recorded (sources slow down above OFFERS_MAX)."""
         return len(self._offers)
 
-    def offer(self, event: Event) -> None:
-        """Hand in something observed outside; it is recorded in the next turn."""
-        self._offers.append(event)
+    def offer(self, *events: Event) -> None:
+        """Hand in what was observed outside; it is recorded together, in the next turn."""
+        self._offers.append(events)
         if len(self._offers) == 1:  # what was offered before does not wait longer
             self._wake_within(self._rhythm.offers_ms)
 
@@ -395,14 +395,14 @@ class Owner(Generic[S]):
         return ranges
 
     def _received(self) -> tuple[Event, ...]:
-        """The oldest offers, as many as fit a short turn."""
+        """The oldest offers, as many as fit a short turn, each of them whole."""
         offers = self._offers
-        if len(offers) > OFFERS_PER_TURN:
+        received: list[Event] = []
+        while offers and len(received) < OFFERS_PER_TURN:
+            received += offers.popleft()
+        if offers:
             self._wake.set()
-            return tuple(offers.popleft() for _ in range(OFFERS_PER_TURN))
-        received = tuple(offers)
-        offers.clear()
-        return received
+        return tuple(received)
 
     async def _gather(self) -> Inputs:
         """What each source journal has for us, in the fixed order of sources; journals that told

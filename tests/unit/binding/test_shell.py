@@ -42,8 +42,8 @@ class Owner:
     def offers(self) -> int:
         return len(self.waiting)
 
-    def offer(self, event: Event) -> None:
-        self.waiting.append(event)
+    def offer(self, *events: Event) -> None:
+        self.waiting.extend(events)
 
     def turn(self, *inputs: Event) -> None:
         waiting, self.waiting = self.waiting, []

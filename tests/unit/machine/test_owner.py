@@ -447,3 +447,18 @@ async def test_turns_begin_apart(bus, store, pace_ms, turns):
     assert (member.state.total, member.stats.steps - before) == (6, turns)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_is_offered_together_is_recorded_together(bus, store, monkeypatch):
+    monkeypatch.setattr(runtime, "OFFERS_PER_TURN", 4)
+    member = owner(ToyIngest(), bus, store)
+    await member.claim()
+    for revision in (1, 2, 3):
+        member.offer(WatchAdvanced(revision))
+    member.offer(*map(WatchAdvanced, (4, 5, 6)))
+    member.offer(WatchAdvanced(7))
+    assert member.offers == 5
+    await member._turn()
+    assert (member.offers, member.state.total) == (1, 21)
+    await member._turn()
+    assert (member.offers, member.state.total) == (0, 28)
