@@ -16,8 +16,10 @@ from shared.adapters.sim_cluster_server import SimClusterServer
 from shared.adapters.worlds.settings import Choice, load_world
 from shared.model.answers import Answer
 from shared.ports.cluster import (
+    NO_MARKS,
     BindRequest,
     Cluster,
+    Marks,
     PastBind,
     PodRead,
     PodRef,
@@ -44,13 +46,13 @@ class PlaysWhenWatched:
         """See Cluster.list_all."""
         return await self._cluster.list_all(kind)
 
-    def watch(self, since: int) -> AsyncIterator[Watched]:
+    def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
         """See Cluster.watch."""
         if not self._is_playing:
             self._is_playing = True
             self._start()
             print(f"plays since {time.time_ns() // 1_000_000} ms", flush=True)
-        return self._cluster.watch(since)
+        return self._cluster.watch(since, marks)
 
     async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
         """See Cluster.bind."""

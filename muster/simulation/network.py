@@ -15,9 +15,11 @@ from typing import Any
 from muster.checker.history import Post
 from shared.model.answers import Answer
 from shared.ports.cluster import (
+    NO_MARKS,
     BindRequest,
     Cluster,
     Gone,
+    Marks,
     PastBind,
     PodRead,
     PodRef,
@@ -156,13 +158,13 @@ class SimNetwork:
         await self._trip()
         return found
 
-    async def watch(self, since: int) -> AsyncIterator[Watched]:
+    async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
         """See Cluster.watch; sometimes the revision is no longer kept."""
         wire = self.wire
         if wire.rng.random() < wire.faults.watch_gone:
             wire.seen["watch-gone"] += 1
             raise Gone(f"revision {since} is compacted")
-        async for part in wire.cluster.watch(since):
+        async for part in wire.cluster.watch(since, marks):
             await self._trip()
             yield part
 

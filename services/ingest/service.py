@@ -1,8 +1,8 @@
 """Ingest's shell: watches the cluster and lists it when it must; decides nothing.
 
-It resumes from the revision in the owner's state, so a new owner lists only at the very first start
-or when the cluster no longer keeps that revision. Lists and the watch never overlap: what one says
-about an object can then not overtake what the other says.
+It resumes from the revisions in the owner's state, so a new owner lists only at the very first
+start, when the cluster no longer keeps them, or where a list was broken off. Lists and the watch
+never overlap: what one says about an object can then not overtake what the other says.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from shared.events.observed import (
     WorldOpened,
 )
 from shared.machine.runtime import OFFERS_MAX, Offers
-from shared.ports.cluster import OBJECTS, Cluster, Gone, Watched
+from shared.ports.cluster import OBJECTS, Cluster, Gone, Marks, Watched
 
 PODS_PER_TURN = 32_768
 POLL_S = 0.001
@@ -52,6 +52,7 @@ class IngestShell:
         self._watching: asyncio.Task[None] | None = None
         self._asked: dict[str, bool] = {}
         self._since = 0
+        self._marks: dict[str, int] = {}
         self._pods = 0
         self._tries = 0
 
@@ -59,6 +60,8 @@ class IngestShell:
         """Resume from what the state says."""
         self._owner = owner
         self._since = owner.state.revision
+        self._marks = dict(owner.state.marks)
+        self._asked.update(owner.state.broken_off)
         if OBJECTS in self._cluster.kinds and not owner.state.listed_objects:
             # The journal may be older than our knowing of them.
             self._asked[OBJECTS] = True
@@ -128,10 +131,11 @@ class IngestShell:
         for kind in kinds:
             listed = await self._cluster.list_all(kind)
             self._asked.pop(kind)
-            await self._offer(ListBegan(kind, listed.revision))
+            await self._offer(ListBegan(kind, listed.revision, tuple(listed.marks.items())))
             for event in grouped(listed.events):
                 await self._offer(event)
             await self._offer(ListEnded(kind, sum(_objects(event) for event in listed.events)))
+            self._advance(listed.marks)
             oldest = min(oldest, listed.revision) if oldest else listed.revision
         if len(kinds) == len(self._cluster.kinds):
             # A list may lag behind what was watched; going back would revive what is gone since.
@@ -140,20 +144,32 @@ class IngestShell:
         self._tries = 0
 
     async def _watch(self) -> None:
-        async for watched in self._cluster.watch(self._since):
+        async for watched in self._cluster.watch(self._since, self._marks):
             await self._take(watched)
             self._tries = 0
         raise ConnectionError("the watch ended")
 
     async def _take(self, watched: Watched) -> None:
-        for event in grouped(watched.events):
-            await self._offer(event)
-        await self._offer(WatchAdvanced(watched.revision))
+        """What is in one delivery is recorded together with how far it goes: a part of it would be
+        told again, older than the rest. Only what no record holds goes in parts.
+        """
+        advanced = WatchAdvanced(watched.revision, tuple(watched.marks.items()))
+        events = [*grouped(watched.events), advanced]
+        if sum(map(pods_of, events)) <= PODS_PER_TURN:
+            await self._offer(*events)
+        else:
+            for event in events:
+                await self._offer(event)
         self._since = watched.revision
+        self._advance(watched.marks)
 
-    async def _offer(self, event: Event) -> None:
-        """Hand an event in, when the owner has room for it in a record."""
-        pods = pods_of(event)
+    def _advance(self, marks: Marks) -> None:
+        for part, mark in marks.items():
+            self._marks[part] = max(mark, self._marks.get(part, 0))
+
+    async def _offer(self, *events: Event) -> None:
+        """Hand events in, to be recorded together, when the owner has room for them in a record."""
+        pods = sum(map(pods_of, events))
         # The owner's turns cannot be waited for: they belong to the machine, which knows no shells.
         while self._owner is not None and (  # noqa: ASYNC110
             self._owner.offers > OFFERS_MAX
@@ -163,7 +179,7 @@ class IngestShell:
         if self._owner is None:
             raise asyncio.CancelledError
         self._pods = pods if not self._owner.offers else self._pods + pods
-        self._owner.offer(event)
+        self._owner.offer(*events)
 
 
 def _objects(event: Event) -> int:

@@ -38,8 +38,10 @@ from shared.adapters.together import together
 from shared.model.answers import Answer
 from shared.ports.cluster import (
     ALL_KINDS,
+    NO_MARKS,
     OBJECTS,
     BindRequest,
+    Marks,
     PastBind,
     PodRead,
     PodRef,
@@ -87,7 +89,6 @@ class KubeCluster:
         self._others: dict[str, Kind] = {}
         self._is_discovered = False
         self._groups_as = WORKLOADS
-        self._knows_groups = False
         self._refusals = Refusals(self._say)
 
     @property
@@ -125,48 +126,45 @@ class KubeCluster:
 
     async def list_all(self, kind: str) -> Watched:
         """Raises ConnectionError, TimeoutError."""
-        if kind == "gangs":
-            if not await self._discover():
-                self._knows_groups = True
-                return Watched(await self._revision(), ())
-            self._groups.forget()
-            self._knows_groups = True
+        if kind == "gangs" and not await self._discover():
+            return Watched(await self._revision(), ())
         if kind == OBJECTS:
             await self._discover()
             lists = await together(*map(self._list, self._others))
             events = tuple(event for listed in lists for event in listed.events)
-            oldest = min((listed.revision for listed in lists), default=0)
-            return Watched(oldest or await self._revision(), events)
+            marks = {name: at for listed in lists for name, at in listed.marks.items()}
+            oldest = min(marks.values(), default=0)
+            return Watched(oldest or await self._revision(), events, marks)
         return await self._list(kind)
 
-    async def _list(self, kind: str) -> Watched:
+    async def _list(self, kind: str, at: int = 0) -> Watched:
+        if kind == "gangs":
+            self._groups.forget()
         source, reader = self._sources[kind], self._reader(kind)
-        revision = await list_into(self._client, source.path, source.query, reader)
-        return Watched(revision, tuple(reader.take()))
+        revision = await list_into(self._client, source.path, source.query, reader, at)
+        return Watched(revision, tuple(reader.take()), {kind: revision})
 
-    async def watch(self, since: int) -> AsyncIterator[Watched]:
+    async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
         """Raises Gone, ConnectionError."""
-        await self._discover()
+        if await self._discover():
+            # Pods mean something only beside their groups, and another process may have watched
+            # before: groups as they were where their watch goes on, so that nothing is older.
+            listed = await self._list("gangs", max(since, marks.get("gangs", 0)))
+            if "gangs" not in marks:
+                yield Watched(since, listed.events)
+        watches = {}
         # Groups first: pods mean something only beside them.
-        kinds = sorted(self._sources, key=lambda kind: kind == "pods")
-        if not self._knows_groups:
-            # A new process resumes without lists, but pods mean something only beside their groups.
-            yield Watched(since, (await self.list_all("gangs")).events)
-        watches = []
-        for kind in kinds:
-            reader = self._reader(kind)
-            watches.append(
-                (
-                    ResourceWatch(self._client, self._sources[kind], reader, since, self._silent_s),
-                    reader,
-                )
-            )
+        for kind in sorted(self._sources, key=lambda kind: kind == "pods"):
+            source, reader = self._sources[kind], self._reader(kind)
+            begin = max(since, marks.get(kind, 0))
+            watch = ResourceWatch(self._client, source, reader, begin, self._silent_s)
+            watches[kind] = watch, reader
         merged = MergedWatch(watches, since).run()
         try:
             async for watched in merged:
                 news = self._groups.news()
                 if news:
-                    watched = Watched(watched.revision, (*watched.events, *news))
+                    watched = Watched(watched.revision, (*watched.events, *news), watched.marks)
                 yield watched
         finally:
             await merged.aclose()  # type: ignore[attr-defined]

@@ -7,33 +7,37 @@ import msgspec
 from shared.adapters.kube_client import ApiError, KubeClient
 from shared.adapters.kube_objects import Listed
 from shared.adapters.kube_resources import Reader, read_item
+from shared.ports.cluster import Gone
 
 PAGE_OBJECTS = 2_000
 TRIES = 3
 EXPIRED = 410
 
 
-async def list_into(client: KubeClient, path: str, query: str, reader: Reader) -> int:
-    """Hand every object of a collection to the reader, which holds nothing before; returns the
-    revision. Raises ApiError, ConnectionError, TimeoutError.
+async def list_into(client: KubeClient, path: str, query: str, reader: Reader, at: int = 0) -> int:
+    """Hand every object of a collection to the reader, which holds nothing before: as they are now,
+    or were `at` a revision. Returns the revision. Raises ApiError, ConnectionError, TimeoutError,
+    and Gone where that revision is no longer kept.
     """
     for _try in range(TRIES):
         try:
-            return await _list_once(client, path, query, reader)
+            return await _list_once(client, path, query, reader, at)
         except ApiError as error:
             if error.status != EXPIRED:
                 raise
+            if at:
+                raise Gone(f"{path}: {error}") from error
             # The pages left were compacted away: half of a list is no list.
             reader.forget()
     raise ConnectionError(f"{path}: the list was compacted {TRIES} times before its end")
 
 
-async def _list_once(client: KubeClient, path: str, query: str, reader: Reader) -> int:
+async def _list_once(client: KubeClient, path: str, query: str, reader: Reader, at: int) -> int:
     typed = msgspec.json.Decoder(Listed[reader.item])  # type: ignore[name-defined]
     question = f"{path}?limit={PAGE_OBJECTS}{'&' + query if query else ''}"
-    more = ""
+    # Without a resourceVersion the list is as new as etcd.
+    more = f"&resourceVersion={at}&resourceVersionMatch=Exact" if at else ""
     while True:
-        # Without a resourceVersion the list is as new as etcd.
         body = await client.get(question + more)
         try:
             page = typed.decode(body)

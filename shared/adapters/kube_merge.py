@@ -1,11 +1,11 @@
 """The watches of several resources as one stream with one revision (docs/adr/0010).
 
 The joint revision is the lowest that every watch has confirmed, so whoever resumes from it misses
-nothing; what is newer is then told again, which harms nobody.
+nothing. How far each has got is told beside it, so that nothing has to be told again.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping
 
 from shared.adapters.kube_resources import Reader
 from shared.adapters.kube_watch import ResourceWatch
@@ -24,17 +24,18 @@ AHEAD = 64
 class MergedWatch:
     """Runs the watches side by side while it is iterated over."""
 
-    def __init__(self, watches: Sequence[tuple[ResourceWatch, Reader]], since: int) -> None:
-        """Each watch feeds its own reader."""
+    def __init__(self, watches: Mapping[str, tuple[ResourceWatch, Reader]], since: int) -> None:
+        """Each watch, by its resource, feeds its own reader."""
         self._watches = watches
         self._revision = since
+        self._told = {name: watch.confirmed for name, (watch, _) in watches.items()}
         self._pieces = 0
         self._come, self._room = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> AsyncIterator[Watched]:
         """Raises Gone."""
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(self._follow(watch)) for watch, _ in self._watches]
+        tasks = [loop.create_task(self._follow(watch)) for watch, _ in self._watches.values()]
         for task in tasks:
             task.add_done_callback(lambda _: self._come.set())
         try:
@@ -67,9 +68,14 @@ class MergedWatch:
         self._pieces = 0
         self._room.set()
         # A reader holds what its watch has confirmed, no more and no less.
-        events: list[Event] = [event for _, reader in self._watches for event in reader.take()]
-        joint = min(watch.confirmed for watch, _ in self._watches)
+        events: list[Event] = [
+            event for _, reader in self._watches.values() for event in reader.take()
+        ]
+        confirmed = {name: watch.confirmed for name, (watch, _) in self._watches.items()}
+        joint = min(confirmed.values())
         if not events and joint <= self._revision:
             return None
         self._revision = max(self._revision, joint)
-        return Watched(self._revision, tuple(events))
+        marks = {name: at for name, at in confirmed.items() if at > self._told[name]}
+        self._told |= marks
+        return Watched(self._revision, tuple(events), marks)

@@ -37,8 +37,10 @@ from shared.model.world import Arrival, World
 from shared.ports.cluster import (
     ALL_KINDS,
     KINDS,
+    NO_MARKS,
     OBJECTS,
     BindRequest,
+    Marks,
     PastBind,
     PodRead,
     PodRef,
@@ -49,11 +51,7 @@ from shared.ports.cluster import (
 UNASSIGNED = "-"
 DONE = Answer.DONE  # Python 3.11 looks members of an enum up slowly
 GONE, BUSY, UNKNOWN = PodRead(Answer.GONE), PodRead(Answer.BUSY), PodRead(Answer.UNKNOWN)
-STALE, ASSIGNED, REFUSED = (
-    PodRead(Answer.STALE),
-    PodRead(Answer.ASSIGNED),
-    PodRead(Answer.REFUSED),
-)
+STALE, ASSIGNED, REFUSED = map(PodRead, (Answer.STALE, Answer.ASSIGNED, Answer.REFUSED))
 
 
 class SimPod:
@@ -299,8 +297,8 @@ class SimCluster:
             events.extend(self._columns(self.pods.values()))
         return Watched(self.revision, tuple(events))
 
-    def watch(self, since: int) -> AsyncIterator[Watched]:
-        """See the port."""
+    def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
+        """See the port; one log has no marks."""
         return self._log.watch(since)
 
     async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:

@@ -14,8 +14,10 @@ from shared.adapters.sim_cluster_server import UNIX, split_address
 from shared.model.answers import Answer
 from shared.ports.cluster import (
     ALL_KINDS,
+    NO_MARKS,
     BindRequest,
     Gone,
+    Marks,
     PastBind,
     PodRead,
     PodRef,
@@ -71,8 +73,8 @@ class SimClusterClient:
         """Raises ConnectionError."""
         return wire.read_watched(await self._call("list_all", kind))
 
-    async def watch(self, since: int) -> AsyncIterator[Watched]:
-        """Raises Gone, ConnectionError."""
+    async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
+        """Raises Gone, ConnectionError. One log has no marks."""
         reader, writer = await _connect(self._address)
         try:
             writer.write(wire.frame(wire.Call(0, "watch", wire.raw(since))))

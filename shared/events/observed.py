@@ -104,11 +104,13 @@ class ObjectsDeletedSeen(Event, frozen=True, gc=False):
 
 class ListBegan(Event, frozen=True, gc=False):
     """A full list of one kind (`pods`, `nodes`, `budgets`, `gangs`; `objects`: of all kinds of
-    other objects together) starts.
+    other objects together) starts. `marks`: how new it is of each part, where the cluster is
+    watched in parts.
     """
 
     kind: str
     revision: int
+    marks: tuple[tuple[str, int], ...] = ()
 
 
 class ListEnded(Event, frozen=True, gc=False):
@@ -119,9 +121,13 @@ class ListEnded(Event, frozen=True, gc=False):
 
 
 class WatchAdvanced(Event, frozen=True, gc=False):
-    """All up to this revision of the cluster has been offered (where a new owner resumes)."""
+    """All up to this revision of the cluster has been offered (where a new owner resumes), and of
+    parts that are watched by themselves all up to their marks; those that have not advanced are
+    left out.
+    """
 
     revision: int
+    marks: tuple[tuple[str, int], ...] = ()
 
 
 class InputRejected(Event, frozen=True, gc=False):

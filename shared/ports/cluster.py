@@ -5,7 +5,7 @@ API. Requests are batches because a flood is columns; an adapter may send them o
 Answers are definite or say that they are not (`Answer.UNKNOWN`); nothing is raised for them.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -67,11 +67,20 @@ class PodRead(Struct, frozen=True, gc=False):
     revision: int = 0
 
 
+Marks = Mapping[str, int]
+NO_MARKS: Marks = {}
+
+
 class Watched(Struct, frozen=True, gc=False):
-    """Observations up to and including one revision, in the cluster's order."""
+    """Observations up to and including one revision, in the cluster's order.
+
+    A cluster that is watched in parts says in `marks` how far each of them has been told, by a name
+    of its own: all that a list covers, and of a watch those that have advanced.
+    """
 
     revision: int
     events: tuple[Event, ...]
+    marks: Marks = NO_MARKS
 
 
 class Gone(Exception):
@@ -96,8 +105,10 @@ class Cluster(Protocol):
         """
         ...
 
-    def watch(self, since: int) -> AsyncIterator[Watched]:
-        """Everything after a revision, for ever. Raises Gone."""
+    def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
+        """Everything after a revision, for ever; of a part that has a mark beyond it nothing up to
+        its mark. Raises Gone.
+        """
         ...
 
     async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:

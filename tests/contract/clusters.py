@@ -37,6 +37,10 @@ class Stage(Protocol):
         """A node appears."""
         ...
 
+    async def cordon(self, name: str, cordoned: bool) -> None:
+        """Nothing more may come to a node, or again."""
+        ...
+
     async def pod(self, name: str) -> None:
         """A pod of ours appears."""
         ...
@@ -69,7 +73,12 @@ class SimStage:
         self.sim, self.cluster = sim, cluster
 
     async def node(self, name: str) -> None:
-        self.sim.set_node(Node(uid=f"uid-{name}", name=name, allocatable=(("cpu", 4000),)))
+        await self.cordon(name, False)
+
+    async def cordon(self, name: str, cordoned: bool) -> None:
+        has = (("cpu", 4000),)
+        node = Node(uid=f"uid-{name}", name=name, allocatable=has, unschedulable=cordoned)
+        self.sim.set_node(node)
 
     async def pod(self, name: str) -> None:
         seen = PodsSeen(spec=PodSpec(), uids=f"uid-{name}", names=name, revisions=b"")
@@ -87,6 +96,9 @@ class FakeStage:
 
     async def node(self, name: str) -> None:
         self.api.put("nodes", name, status={"allocatable": {"cpu": "4"}})
+
+    async def cordon(self, name: str, cordoned: bool) -> None:
+        self.api.put("nodes", name, spec={"unschedulable": cordoned})
 
     async def pod(self, name: str) -> None:
         self.api.pod(name)
@@ -128,6 +140,11 @@ class LiveStage:
 
     async def node(self, name: str) -> None:
         await self._send("POST", "/api/v1/nodes", node(name, ready=True))
+
+    async def cordon(self, name: str, cordoned: bool) -> None:
+        raw = json.dumps({"spec": {"unschedulable": cordoned}}).encode()
+        response = await self._client.request("PATCH", f"/api/v1/nodes/{name}", raw, MERGE)
+        assert response.ok, response.message()
 
     async def pod(self, name: str) -> None:
         body = pod(name, schedulerName="muster")

@@ -99,6 +99,51 @@ async def test_a_watch_tells_what_came_after_the_list(stage: Stage):
     await asyncio.gather(watching, return_exceptions=True)
 
 
+class Told:
+    """What watches told, each going on where the one before ended."""
+
+    def __init__(self, lists: Iterable[Watched]) -> None:
+        self.events: list[Event] = []
+        listed = list(lists)
+        self.revision = min(one.revision for one in listed)
+        self.marks = {part: mark for one in listed for part, mark in one.marks.items()}
+
+    async def follow(self, cluster: Cluster) -> None:
+        async for watched in cluster.watch(self.revision, dict(self.marks)):
+            self.events.extend(watched.events)
+            self.revision = watched.revision
+            self.marks |= watched.marks
+
+    async def until(self, cluster: Cluster, holds: Callable[[], bool]) -> None:
+        watching = asyncio.create_task(self.follow(cluster))
+        await until(holds)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+    def cordons(self) -> list[bool]:
+        nodes = [node for e in self.events if isinstance(e, NodesSeen) for node in e.nodes]
+        return [node.unschedulable for node in nodes]
+
+    def gone(self) -> bool:
+        return any(isinstance(event, PodsDeletedSeen) for event in self.events)
+
+
+async def test_a_watch_that_goes_on_tells_nothing_again(stage: Stage):
+    await stage.node("node-a")
+    told = Told([await stage.cluster.list_all(kind) for kind in stage.cluster.kinds])
+    changes = [True, False, True]
+    for cordoned in changes:
+        await stage.cordon("node-a", cordoned)
+    await stage.pod("short")
+    await stage.delete("short")
+    await told.until(stage.cluster, lambda: told.cordons() == changes and told.gone())
+    told.events.clear()
+    await stage.cordon("node-a", False)
+    await stage.pod("last")
+    await told.until(stage.cluster, lambda: False in told.cordons() and bool(names(told.events)))
+    assert (told.cordons(), names(told.events), told.gone()) == ([False], ["last"], False)
+
+
 async def follow(stream: AsyncIterator[Watched], told: list[Event]) -> None:
     async for watched in stream:
         told.extend(watched.events)

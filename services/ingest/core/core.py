@@ -113,6 +113,8 @@ def _configured(state: IngestState, event: Configured) -> None:
     """A new term, or another configuration: lists that were open will never be complete."""
     before, was = state.config, state.spreads
     state.config = parse_config(event.config.get("ingest", {}))
+    # What such a list has shown is newer than what a watch would go on from: list again.
+    state.broken_off.update((kind, True) for kind, list_ in state.brackets.items() if list_.marks)
     state.brackets.clear()
     is_other = was != state.spreads or before.schedulers != state.config.schedulers
     if is_other and (was or state.spreads):
@@ -141,6 +143,7 @@ def _world_opened(state: IngestState, event: seen.WorldOpened) -> None:
 
 def _watch_advanced(state: IngestState, event: seen.WatchAdvanced) -> None:
     state.seen_revision = max(state.seen_revision, event.revision)
+    state.marks.update(event.marks)
 
 
 def _source_advanced(state: IngestState, event: SourceAdvanced) -> None:

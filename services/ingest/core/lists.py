@@ -26,9 +26,13 @@ def list_began(state: IngestState, event: ListBegan) -> None:
     assert event.kind in KINDS, f"list of {event.kind}: no such kind"
     if event.kind == "pods":
         state.mark += 1
-    stale = event.revision < state.seen_revision
+    stale = event.revision < state.seen_revision or any(
+        mark < state.marks.get(part, 0) for part, mark in event.marks
+    )
     held = len(state.pods) if event.kind == "pods" else len(_held(state, event.kind))
-    state.brackets[event.kind] = Bracket(event.revision, held, stale, seen={}, nodes=[])
+    state.brackets[event.kind] = Bracket(
+        event.revision, held, stale, seen={}, nodes=[], marks=event.marks
+    )
 
 
 def list_ended(state: IngestState, event: ListEnded) -> None:
@@ -39,6 +43,8 @@ def list_ended(state: IngestState, event: ListEnded) -> None:
     if bracket.stale or bracket.named != event.count:
         ask(state, event.kind)
         return
+    state.marks.update(bracket.marks)
+    state.broken_off.pop(event.kind, None)
     missing = _missing(state, event.kind, bracket)
     doubtful = event.kind in DOUBTED and 2 * len(missing) > bracket.held
     if doubtful and event.kind not in state.doubts:

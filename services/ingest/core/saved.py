@@ -61,6 +61,8 @@ class Saved(msgspec.Struct, kw_only=True):
     objects: list[ClusterObject] = []
     interest: dict[str, list[str]] = {}
     brackets: dict[str, Bracket]
+    broken_off: list[str] = []
+    marks: dict[str, int] = {}
     doubts: list[str]
     unlisted: list[str]
     effects: list[ListAsked]
@@ -98,6 +100,8 @@ def dump(state: IngestState) -> Any:
         objects=[one for _uid, one in sorted(state.objects.items())],
         interest={name: sorted(keys) for name, keys in sorted(state.interest.items())},
         brackets=dict(sorted(state.brackets.items())),
+        broken_off=sorted(state.broken_off),
+        marks=dict(sorted(state.marks.items())),
         doubts=sorted(state.doubts),
         unlisted=sorted(state.unlisted),
         effects=[effect for _id, effect in sorted(state.effects.items())],
@@ -143,6 +147,8 @@ def load(body: Any, placements: int) -> IngestState:
     load_spread(state)
     state.interest = {name: frozenset(keys) for name, keys in saved.interest.items()}
     state.brackets = dict(saved.brackets)
+    state.broken_off = dict.fromkeys(saved.broken_off, True)
+    state.marks = dict(saved.marks)
     state.doubts = dict.fromkeys(saved.doubts, True)
     state.unlisted = saved.unlisted
     state.effects = {asked.effect: asked for asked in saved.effects}

@@ -90,7 +90,7 @@ class HeldGang(Struct):
 
 class Bracket(Struct):
     """A list under way. `held` is how many objects there were before it, `named` how many it has
-    named so far; `stale` when it is older than what was already consumed.
+    named so far; `stale` when it is older than what was already consumed. `marks`: see ListBegan.
     """
 
     revision: int
@@ -99,6 +99,7 @@ class Bracket(Struct):
     named: int = 0
     seen: dict[str, bool] = {}
     nodes: list[Node] = []
+    marks: tuple[tuple[str, int], ...] = ()
 
 
 class IngestState(MachineState):
@@ -112,6 +113,7 @@ class IngestState(MachineState):
         self.cluster = ""
         self.revision = 0
         self.seen_revision = 0
+        self.marks: dict[str, int] = {}  # up to where each part of the cluster was seen
         self.rejected = 0
         self.next_pod = self.next_node = self.next_sig = 1
         self.next_gang = self.next_budget = self.next_effect = 1
@@ -140,6 +142,7 @@ class IngestState(MachineState):
         self.spreaders = Spreaders()  # of the objects
         self.spread_sigs: dict[int, Selector] = {}  # signatures spread by default, and by what
         self.brackets: dict[str, Bracket] = {}
+        self.broken_off: dict[str, bool] = {}  # kinds seen up to somewhere in a list
         self.mark = 0
         self.doubts: dict[str, bool] = {}
         self.unlisted: list[str] = []  # kinds of which the first list has not been applied

@@ -1,6 +1,7 @@
 """Ingest's shell against the simulated cluster: first lists, resumed watches, Gone, doubts."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from services.ingest.grouping import grouped
 from services.ingest.service import IngestShell
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_config import SimConfig
-from shared.events.base import Event
+from shared.events.base import Configured, Event
 from shared.events.ingest import ListAsked
 from shared.events.observed import (
+    BudgetsSeen,
     ListBegan,
     NodesSeen,
     PodsBoundSeen,
@@ -22,8 +24,9 @@ from shared.events.observed import (
 )
 from shared.machine.runtime import OFFERS_MAX
 from shared.model.columns import pack, split
+from shared.model.objects import Budget
 from shared.model.world import Arrival, World
-from shared.ports.cluster import BindRequest
+from shared.ports.cluster import NO_MARKS, BindRequest, Marks, Watched
 from shared.testing.steps import Steps
 from tests.unit.ingest.world import SMALL, node, pods
 
@@ -37,6 +40,7 @@ class Owner:
             self.steps.state = state
         self.waiting: list[Event] = []
         self.offered: list[Event] = []
+        self.together: list[tuple[Event, ...]] = []
         self.decided: list[Event] = []
         self.started = 0
         self.shell: IngestShell | None = None
@@ -49,9 +53,10 @@ class Owner:
     def offers(self) -> int:
         return len(self.waiting)
 
-    def offer(self, event: Event) -> None:
-        self.waiting.append(event)
-        self.offered.append(event)
+    def offer(self, *events: Event) -> None:
+        self.waiting.extend(events)
+        self.offered.extend(events)
+        self.together.append(events)
 
     def turn(self) -> None:
         waiting, self.waiting = self.waiting, []
@@ -135,6 +140,70 @@ async def test_a_later_owner_resumes_without_listing():
     await second.until(lambda: second.state.revision == cluster.revision)
     assert not second.kinds(ListBegan)
     assert len(second.kinds(PodsBoundSeen)) == 1
+    await shell.stop()
+
+
+class Parts(SimCluster):
+    """A cluster of one node that is watched in parts."""
+
+    def __init__(self, *watched: Watched) -> None:
+        super().__init__(World(name="w", nodes=(node("n1"),), arrivals=()))
+        self.asked: list[tuple[int, dict[str, int]]] = []
+        self.part = {"nodes": "n", "budgets": "b", "gangs": "g", "pods": "p"}
+        self._told = watched
+
+    async def list_all(self, kind: str) -> Watched:
+        listed = await super().list_all(kind)
+        return Watched(listed.revision, listed.events, {self.part[kind]: listed.revision})
+
+    async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
+        self.asked.append((since, dict(marks)))
+        for watched in self._told:
+            yield watched
+        await asyncio.sleep(3_600)
+
+
+async def test_a_later_owner_resumes_each_part_where_it_was():
+    cordoned = NodesSeen((node("n1", unschedulable=True),))
+    cluster = Parts(Watched(1, (cordoned, pods("a", at=9)), {"n": 7, "p": 9}))
+    first, shell = await started(cluster)
+    await first.until(lambda: first.state.marks.get("p") == 9)
+    assert first.state.nodes["uid-n1"].node.unschedulable
+    await shell.stop()
+    assert cluster.asked == [(1, {"n": 1, "b": 1, "g": 1, "p": 1})]
+    assert first.together[-1] == (
+        *(cordoned, pods("a", at=9)),
+        WatchAdvanced(1, (("n", 7), ("p", 9))),
+    )
+    first.steps.reload()
+    second, shell = await started(cluster, first.state)
+    await second.until(lambda: len(cluster.asked) == 2)
+    assert cluster.asked[1] == (1, {"n": 7, "b": 1, "g": 1, "p": 9})
+    await shell.stop()
+
+
+async def test_what_a_list_showed_before_it_broke_off_is_listed_before_it_is_watched():
+    cluster = Parts()
+    first, shell = await started(cluster)
+    await first.until(lambda: first.state.revision == cluster.revision)
+    await shell.stop()
+    budget = Budget(uid="u", namespace="default", name="b", allowed=1)
+    first.steps.when(ListBegan("budgets", 8, (("b", 8),)), BudgetsSeen((budget,)), Configured({}))
+    first.steps.reload()
+    second, shell = await started(cluster, first.state)
+    await second.until(lambda: len(cluster.asked) == 2)
+    assert [event.kind for event in second.kinds(ListBegan)] == ["budgets"]
+    await second.until(lambda: not second.state.broken_off)
+    await shell.stop()
+
+
+async def test_a_delivery_that_no_record_holds_goes_in_parts():
+    large = [pods(*(f"{part}-{i}" for i in range(20_000)), at=2) for part in "ab"]
+    cluster = Parts(Watched(9, tuple(large), {"p": 9}))
+    owner, shell = await started(cluster)
+    await owner.until(lambda: owner.state.marks.get("p") == 9)
+    assert len(owner.state.pods) == 40_000
+    assert owner.together[-1] == (WatchAdvanced(9, (("p", 9),)),)
     await shell.stop()
 
 

@@ -241,6 +241,36 @@ def test_how_far_the_outside_was_consumed():
     assert steps.when(WatchAdvanced(5)) == []
 
 
+def test_how_far_each_part_of_the_outside_was_seen():
+    steps = ingest()
+    steps.when(nodes("a"), WatchAdvanced(4, (("nodes", 6), ("pods", 9))))
+    steps.when(WatchAdvanced(5, (("nodes", 7),)))
+    began = ListBegan("budgets", 8, (("budgets", 8),))
+    steps.when(began)
+    steps.reload()
+    assert steps.state.marks == {"nodes": 7, "pods": 9}
+    steps.when(ListEnded("budgets", 0))
+    assert steps.state.marks == {"budgets": 8, "nodes": 7, "pods": 9}
+
+
+def test_a_list_older_than_what_was_seen_of_a_part_counts_for_nothing():
+    steps = ingest()
+    steps.when(nodes("a"), WatchAdvanced(4, (("nodes", 7),)))
+    began = ListBegan("nodes", 6, (("nodes", 6),))
+    assert steps.when(began, ListEnded("nodes", 0)) == [ListAsked(1, "nodes")]
+    assert (list(steps.state.nodes), steps.state.marks) == (["uid-a"], {"nodes": 7})
+
+
+def test_what_a_list_of_a_part_left_open_is_remembered_until_the_next():
+    steps = ingest()
+    began = ListBegan("budgets", 8, (("budgets", 8),))
+    steps.when(began, ListBegan("gangs", 8), Configured({}))
+    steps.reload()
+    assert list(steps.state.broken_off) == ["budgets"]
+    steps.when(began, ListEnded("budgets", 0))
+    assert not steps.state.broken_off
+
+
 def test_another_cluster_halts_loudly():
     steps = ingest()
     steps.when(WorldOpened("c1"))

@@ -126,13 +126,18 @@ class FakeApi:
         """So many watches are open."""
         async with asyncio.timeout(5):
             # Polled: nothing tells when a watch opens.
-            while len(self._watches) < count:  # noqa: ASYNC110
+            while len(self._open()) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
+
+    def _open(self) -> list[tuple[str, web.StreamResponse]]:
+        """Watches whose client is still there."""
+        watches = [(kind, response, response._req) for kind, response in self._watches]
+        return [(kind, response) for kind, response, asked in watches if asked and asked.transport]
 
     async def send(self, kind: str, line: dict[str, Any] | bytes) -> None:
         """Write a line into every open watch of a kind."""
         raw = line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n"
-        for own, response in self._watches:
+        for own, response in self._open():
             if own == kind:
                 await response.write(raw)
 
@@ -194,11 +199,25 @@ class FakeApi:
     async def _list(self, kind: str, request: web.Request) -> web.Response:
         start = int(request.query.get("continue") or 0)
         limit = int(request.query.get("limit") or 500)
-        items = list(self.objects[kind].values())
-        meta = {"resourceVersion": str(self.revision)}
+        at = int(request.query.get("resourceVersion") or self.revision)
+        if at < self.compacted:
+            return status(410, "The provided resource version is too old")
+        items = list((self.objects[kind] if at == self.revision else self._at(at, kind)).values())
+        meta = {"resourceVersion": str(at)}
         if len(items) > start + limit:
             meta["continue"] = str(start + limit)
         return web.json_response({"metadata": meta, "items": items[start : start + limit]})
+
+    def _at(self, at: int, kind: str) -> dict[str, dict[str, Any]]:
+        """Objects as they were."""
+        found: dict[str, dict[str, Any]] = {}
+        for revision, own, what, value in self.log:
+            if own == kind and revision <= at:
+                if what == "DELETED":
+                    del found[value["metadata"]["name"]]
+                else:
+                    found[value["metadata"]["name"]] = value
+        return found
 
     async def _watch(self, kind: str, request: web.Request) -> web.StreamResponse:
         at = int(request.query["resourceVersion"])

@@ -16,7 +16,7 @@ from shared.model.cluster_objects import LabelSelector
 from shared.model.columns import split
 from shared.model.objects import Requirement, SelectorTerm
 from tests.unit.kube.fake_api import FakeApi, status
-from tests.unit.kube.test_watching import Watch
+from tests.unit.kube.watch import Watch
 
 APP = {"matchLabels": {"app": "a"}}
 IN_A = [{"key": "zone", "operator": "In", "values": ["a"]}]

@@ -1,7 +1,7 @@
 """Lists and watches of a live API: nothing is missed, nothing is told for nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 from aiohttp import web
@@ -17,7 +17,6 @@ from shared.adapters import (
 from shared.adapters.kube_cluster import KubeCluster
 from shared.adapters.kube_kinds import OTHER_KINDS
 from shared.adapters.kube_objects import RawPod
-from shared.events.base import Event
 from shared.events.observed import (
     BudgetsSeen,
     GangsDeletedSeen,
@@ -31,9 +30,9 @@ from shared.model.columns import split
 from shared.model.objects import Gang
 from shared.ports.cluster import Gone, Watched
 from tests.unit.kube.fake_api import COLLECTIONS, FakeApi, status
+from tests.unit.kube.watch import LIMIT_S, Watch
 
 NODE = {"allocatable": {"cpu": "4", "memory": "1Gi", "pods": "10"}}
-LIMIT_S = 5.0
 
 CLAIM = [{"name": "gpu", "resourceClaimName": "c"}]
 """Nobody here schedules pods with one."""
@@ -42,35 +41,6 @@ CLAIM = [{"name": "gpu", "resourceClaimName": "c"}]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(kube_watch, "BACKOFF_S", 0.01)
-
-
-class Watch:
-    """Collects what a watch tells until something holds."""
-
-    def __init__(self, cluster: KubeCluster, since: int) -> None:
-        self.events: list[Event] = []
-        self.revision = since
-        self._stream: AsyncIterator[Watched] = cluster.watch(since)
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(LIMIT_S):
-            while not holds():
-                watched = await anext(self._stream)
-                assert watched.revision >= self.revision
-                self.revision = watched.revision
-                self.events.extend(watched.events)
-
-    def of(self, kind: type[Event]) -> list:
-        return [event for event in self.events if isinstance(event, kind)]
-
-    def names(self) -> list[str]:
-        return [name for event in self.of(PodsSeen) for name in split(event.names)]
-
-    def gone(self) -> list[str]:
-        return [uid for event in self.of(PodsDeletedSeen) for uid in split(event.uids)]
-
-    async def close(self) -> None:
-        await self._stream.aclose()  # type: ignore[attr-defined]
 
 
 @pytest.fixture
@@ -388,6 +358,7 @@ async def test_workloads_are_gangs_and_replicas_come_with_their_pods(watch: Watc
     await watch.until(lambda: "a" in watch.names())
     assert watch.of(PodsSeen)[0].gang == "default/w/g/r1"
     assert watch.of(GangsSeen)[1].gangs == (Gang(key="default/w/g/r1", min_count=3),)
+    assert watch.marks["pods"] == api.revision
     api.delete("workloads", "w")
     await watch.until(lambda: bool(watch.of(GangsDeletedSeen)))
     assert set(split(watch.of(GangsDeletedSeen)[0].keys)) == {"default/w/g", "default/w/g/r1"}
@@ -429,10 +400,10 @@ async def test_groups_that_are_objects_of_their_own_are_gangs(
     api.put(
         "podgroups", "near", spec={"schedulingPolicy": policy, "schedulingConstraints": constraints}
     )
-    listed = (await cluster.list_all("gangs")).events
-    gangs = [gang for event in listed if isinstance(event, GangsSeen) for gang in event.gangs]
-    assert gangs == [Gang(key="default/g", min_count=3)]
-    (rejected,) = [event for event in listed if isinstance(event, InputRejected)]
+    listed = await cluster.list_all("gangs")
+    found = [event for event in listed.events if isinstance(event, GangsSeen)]
+    assert [event.gangs for event in found] == [(Gang(key="default/g", min_count=3),)]
+    (rejected,) = [event for event in listed.events if isinstance(event, InputRejected)]
     assert (rejected.what, rejected.field) == (
         "PodGroup default/near",
         "spec.schedulingConstraints",
@@ -441,7 +412,7 @@ async def test_groups_that_are_objects_of_their_own_are_gangs(
     api.pod("b", schedulingGroup={"podGroupName": "loose"})
     seen = [one for one in (await cluster.list_all("pods")).events if isinstance(one, PodsSeen)]
     assert {one.names: one.gang for one in seen} == {"a": "default/g", "b": ""}
-    watch = Watch(cluster, api.revision)
+    watch = Watch(cluster, api.revision, listed.marks)
     api.put("podgroups", "g", spec={"schedulingPolicy": {"gang": {"minCount": 5}}})
     await watch.until(lambda: bool(watch.of(GangsSeen)))
     assert watch.of(GangsSeen)[0].gangs == (Gang(key="default/g", min_count=5),)
