@@ -245,6 +245,9 @@ async def test_events_are_as_few_at_a_time_as_binds(cluster: KubeCluster, api: F
     cluster.writes.lane.width = 1.0
     for number in range(5):
         cluster.events.failed(PodRef(f"uid-{number}", "default", f"pod-{number}"), "why")
+    async with asyncio.timeout(5):
+        while not posted(api):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
     await asyncio.sleep(0.3)
     assert posted(api) == 1
     stuck.set()
@@ -262,6 +265,9 @@ async def test_a_server_that_wants_no_events_gets_none(cluster: KubeCluster, api
             await asyncio.sleep(0.01)
     for number in range(1, 6):
         cluster.events.failed(PodRef(f"uid-{number}", "default", f"pod-{number}"), "why")
+    async with asyncio.timeout(5):
+        while not posted(api):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
     await asyncio.sleep(0.3)
     assert posted(api) == 1
     await told(api, 5)
