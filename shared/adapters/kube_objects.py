@@ -68,6 +68,7 @@ class RawVolume(Struct, omit_defaults=True):
     cinder: Raw = NOTHING
     gcePersistentDisk: Raw = NOTHING
     iscsi: Raw = NOTHING
+    portworxVolume: Raw = NOTHING
     rbd: Raw = NOTHING
 
 

@@ -7,20 +7,24 @@ from msgspec import structs
 
 from shared.model.cluster_objects import CSINode, PersistentVolume
 from shared.model.objects import Requirement, SelectorTerm
-from shared.model.volumes import AWS, AZURE, CINDER, GCE
+from shared.model.volumes import AWS, AZURE, CINDER, GCE, PORTWORX
 
 PLUGINS = {
     AWS: "kubernetes.io/aws-ebs",
     AZURE: "kubernetes.io/azure-disk",
     CINDER: "kubernetes.io/cinder",
     GCE: "kubernetes.io/gce-pd",
+    PORTWORX: "kubernetes.io/portworx-volume",
 }
 DRIVERS = {
     AWS: "ebs.csi.aws.com",
     AZURE: "disk.csi.azure.com",
     CINDER: "cinder.csi.openstack.org",
     GCE: "pd.csi.storage.gke.io",
+    PORTWORX: PLUGINS[PORTWORX],
 }
+DRIVERS_BY_NODE = {PLUGINS[PORTWORX]: "pxd.portworx.com"}
+"""Of a plugin whose volumes count as its driver's only on nodes that say so, and nowhere else."""
 PROVISIONERS = {PLUGINS[kind]: driver for kind, driver in DRIVERS.items()}
 ZONE_KEYS = {
     AWS: "topology.ebs.csi.aws.com/zone",

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from shared.framework.csi_columns import CsiColumns
 from shared.framework.migration import (
     DRIVERS,
+    DRIVERS_BY_NODE,
     PROVISIONERS,
     handle_of,
     volume_handle,
@@ -163,6 +164,7 @@ class Storage:
                 self.changes.everything()  # any claim without a volume may be of it
             case CSINode():
                 self.csi.forget()
+                self.changes.node(one.name)
 
     def _places(self, one: StorageObject) -> list[tuple[dict[Any, Any], Any]]:
         """The tables that an object is in, and its name in each."""
@@ -206,6 +208,15 @@ class Storage:
         if volume.in_tree:
             return _known(DRIVERS.get(volume.in_tree, ""), volume_handle(volume))
         return _known(volume.driver, volume.handle)
+
+    def attached_to(self, node: str, volume: Attached) -> Attached | None:
+        """As what a volume counts on one node; None = it does not there."""
+        plugin, handle = volume
+        if plugin not in DRIVERS_BY_NODE:
+            return volume
+        known = self.csi_nodes.get(node)
+        is_told = known is not None and plugin in known.migrated
+        return (DRIVERS_BY_NODE[plugin], handle) if is_told else None
 
     def _to_come(self, claim: PersistentVolumeClaim) -> Attached | None:
         """A volume that is not there yet counts as one of its class's driver."""

@@ -68,9 +68,11 @@ class AttachedColumns:
 
     def of(self, row: int, uses: Uses) -> tuple[set[Attached], set[Attached]]:
         """What pods with these uses have attached to a node, and what is attached in all."""
-        found = (self._storage.attached(*use) for use in uses)
-        by_pods = {one for one in found if one is not None}
-        return by_pods, by_pods | self._storage.attachments_at(self._nodes[row].name)
+        storage, node = self._storage, self._nodes[row].name
+        found = (storage.attached(*use) for use in uses)
+        there = (storage.attached_to(node, one) for one in found if one is not None)
+        by_pods = {one for one in there if one is not None}
+        return by_pods, by_pods | storage.attachments_at(node)
 
 
 class VolumeUses:

@@ -44,4 +44,4 @@ class Choice(Struct, frozen=True, omit_defaults=True, array_like=True, gc=False)
 
 
 AWS, AZURE, CINDER = "awsElasticBlockStore", "azureDisk", "cinder"
-GCE, ISCSI, RBD = "gcePersistentDisk", "iscsi", "rbd"
+GCE, ISCSI, RBD, PORTWORX = "gcePersistentDisk", "iscsi", "rbd", "portworxVolume"

@@ -7,11 +7,12 @@ import numpy as np
 from shared.framework.counters import Counts
 from shared.framework.csi_columns import NO_LIMIT
 from shared.framework.layout import I64, Mask
+from shared.framework.migration import DRIVERS_BY_NODE
 from shared.framework.storage import Attached
 from shared.framework.table import NodeTable
 from shared.framework.volume_uses import AttachedColumns
 from shared.model.objects import PodSpec
-from shared.model.volumes import ClaimUse
+from shared.model.volumes import PORTWORX, ClaimUse
 
 NAME = "NodeVolumeLimits"
 EXCEEDED = "node(s) exceed max volume count"
@@ -24,14 +25,23 @@ class NodeVolumeLimits:
         self._table = table
         self.missing = self._missing(spec)
         found = (table.storage.attached(spec.namespace, one) for one in spec.volumes)
-        self._new: dict[str, list[Attached]] = {}
+        # By driver the pod's volumes, each with the nodes where it counts; None = everywhere.
+        self._new: dict[str, dict[Attached, Mask | None]] = {}
         for volume in dict.fromkeys(one for one in found if one is not None):
-            self._new.setdefault(volume[0], []).append(volume)
+            self._add(volume)
         csi, where = table.storage.csi, (table.nodes, table.static_version)
         limits = {driver: csi.limits(driver, *where) for driver in self._new}
         self._limited = {
             driver: column for driver, column in limits.items() if csi.lowest(driver) != NO_LIMIT
         }
+
+    def _add(self, volume: Attached) -> None:
+        driver, where = DRIVERS_BY_NODE.get(volume[0]), None
+        if driver is not None:
+            table, volume = self._table, (driver, volume[1])
+            where = table.storage.csi.migrated(PORTWORX, table.nodes, table.static_version)
+        new = self._new.setdefault(volume[0], {})
+        new[volume] = None if volume in new else where
 
     @property
     def apply(self) -> bool:
@@ -56,7 +66,7 @@ class NodeVolumeLimits:
             if self._has_room(counts, driver, limits):
                 continue
             used, here = self._attached(counts, driver)
-            more = len(self._new[driver]) - here
+            more = self._asked(driver) - here
             refused |= (limits != NO_LIMIT) & (more > 0) & (used + more > limits)
         yield EXCEEDED, refused, True
 
@@ -70,6 +80,13 @@ class NodeVolumeLimits:
         most = used + new
         return not ((most > limits) & (limits != NO_LIMIT)).any()
 
+    def _asked(self, driver: str) -> I64:
+        """How many of the pod's volumes count on each node."""
+        asked = np.zeros(len(self._table.nodes), np.int64)
+        for where in self._new[driver].values():
+            asked += 1 if where is None else where
+        return asked
+
     def _columns(self, counts: Counts) -> AttachedColumns:
         table = self._table
         return counts.volumes.attached(table.storage, table.nodes, table.static_version)
@@ -78,10 +95,12 @@ class NodeVolumeLimits:
         """Volumes of a driver on each node, and how many of the pod's own its pods use already."""
         columns, new = self._columns(counts), self._new[driver]
         used, here = columns.count(driver).copy(), np.zeros(counts.nodes, np.int64)
-        for volume in new:
-            here[sorted(columns.rows(volume))] += 1
+        for volume, where in new.items():
+            rows = sorted(columns.rows(volume))
+            here[rows] += 1 if where is None else where[rows]
         for row in counts.changed_uses():
             by_pods, everything = columns.of(row, counts.uses(row))
             used[row] = sum(one[0] == driver for one in everything)
-            here[row] = sum(volume in by_pods for volume in new)
+            mine = (where for volume, where in new.items() if volume in by_pods)
+            here[row] = sum(where is None or bool(where[row]) for where in mine)
         return used, here

@@ -51,16 +51,16 @@ BUGS = (
     _bug(
         "volumes-counted-twice",
         LIMITS,
-        "len(self._new[driver]) - here",
-        "len(self._new[driver])",
+        "self._asked(driver) - here",
+        "self._asked(driver)",
         first=9,
     ),
     _bug("full-is-full", LIMITS, "& (more > 0) &", "&", first=9),
     _bug(
         "attachments-forgotten",
         USES,
-        "by_pods | self._storage",
-        "by_pods or self._storage",
+        "by_pods | storage.att",
+        "by_pods or storage.att",
         first=42,
     ),
     _bug(

@@ -8,13 +8,19 @@ from shared.adapters.worlds.fields import Fields
 from shared.model import cluster_objects as model
 from shared.model.cluster_objects import LabelSelector, Pairs, StorageObject
 from shared.model.objects import Requirement, SelectorTerm
-from shared.model.volumes import AWS, AZURE, CINDER, GCE
+from shared.model.volumes import AWS, AZURE, CINDER, GCE, PORTWORX
 
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
-DISKS = {AWS: "volumeID", AZURE: "diskURI", CINDER: "volumeID", GCE: "pdName"}
+DISKS = {
+    AWS: "volumeID",
+    AZURE: "diskURI",
+    CINDER: "volumeID",
+    GCE: "pdName",
+    PORTWORX: "volumeID",
+}
 """Volumes of plugins that CSI drivers have taken over, and the field that names the disk."""
 MANAGED = "managed"
 """The kind of Azure's disks that its driver has."""

@@ -21,9 +21,10 @@ from shared.model.cluster_objects import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    StorageObject,
     VolumeAttachment,
 )
-from shared.model.volumes import AWS, GCE, ClaimUse, Disk
+from shared.model.volumes import AWS, GCE, PORTWORX, ClaimUse, Disk
 from tests.unit.framework.making import at, node, rows, spec, table_of
 
 DRIVER = "disk"
@@ -286,6 +287,45 @@ def test_the_rows_that_others_share_are_not_kept_for_ever(monkeypatch):
         table.counters.add(sig)
         Kernel().place_one(table, sig)
         assert len(table.alike) <= 3
+
+
+def test_disks_of_portworx_count_where_the_node_says_so():
+    def says(name: str, *plugins: str) -> CSINode:
+        drivers = (NodeDriver("pxd.portworx.com", 1),)
+        return CSINode(uid=name, name=name, drivers=drivers, migrated=plugins)
+
+    def taken_by(*volumes: ClaimUse | Disk) -> int:
+        return Kernel().place_naive(table, signature(table, 9, *volumes)).feasible
+
+    table = table_of(node(1), node(2), node(3))
+    written = PersistentVolume(uid="v", name="v", driver="pxd.portworx.com", handle="d1")
+    classes = [StorageClass(uid="k", name="k", provisioner=PLUGINS[PORTWORX])]
+    claims = [
+        PersistentVolumeClaim(
+            uid=name, name=name, namespace="a", volume=volume, is_bind_completed=bool(volume)
+        )
+        for name, volume in (("c", "v"), ("late", ""))
+    ]
+    claims[1] = replace(claims[1], storage_class="k", selected_node="elsewhere")
+    told: list[StorageObject] = [
+        says("n1", PLUGINS[PORTWORX]),
+        says("n2"),
+        written,
+        *classes,
+        *claims,
+    ]
+    table.storage = Storage(told)
+    first = signature(table, 1, Disk(PORTWORX, "d1"))
+    for row in range(3):
+        table.charge(first, rows(row))
+    assert taken_by(Disk(PORTWORX, "d1")) == taken_by(ClaimUse("c")) == 3
+    assert taken_by(Disk(PORTWORX, "d1"), ClaimUse("c")) == 3
+    assert taken_by(Disk(PORTWORX, "d2")) == 2
+    assert taken_by(ClaimUse("c"), Disk(PORTWORX, "d2")) == 2
+    table.storage.put(says("n2", PLUGINS[PORTWORX]))
+    assert taken_by(Disk(PORTWORX, "d2")) == 1
+    assert taken_by(Disk(PORTWORX, "d1")) == 3
+    assert table.storage.attached("a", ClaimUse("late")) == (PLUGINS[PORTWORX], "\0a/late")
 
 
 def test_the_lowest_limit_is_that_of_the_nodes_that_have_one():

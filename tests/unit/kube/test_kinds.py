@@ -201,6 +201,7 @@ async def test_what_is_read_of_a_kind(cluster: KubeCluster, api: FakeApi, kind):
     [
         ({"gcePersistentDisk": {"pdName": "d"}}, ("gcePersistentDisk", "d")),
         ({"awsElasticBlockStore": {"volumeID": "d"}}, ("awsElasticBlockStore", "d")),
+        ({"portworxVolume": {"volumeID": "d"}}, ("portworxVolume", "d")),
         ({"cinder": {"volumeID": "d"}}, ("cinder", "d")),
         ({"azureDisk": {"diskURI": "d", "kind": "Managed"}}, ("azureDisk", "d")),
         ({"azureDisk": {"diskURI": "d", "kind": "Shared"}}, ("", "")),

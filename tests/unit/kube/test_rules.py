@@ -6,7 +6,7 @@ from shared.adapters.kube_cluster import KubeCluster
 from shared.events.observed import PodsSeen
 from shared.framework.custom import Plugin
 from shared.model.objects import PodTerm, Requirement, SpreadConstraint
-from shared.model.volumes import GCE, ClaimUse, Disk
+from shared.model.volumes import GCE, PORTWORX, ClaimUse, Disk
 from shared.testing.custom_plugins import known
 from tests.unit.kube.fake_api import FakeApi
 
@@ -51,6 +51,7 @@ async def test_volumes_of_pods_are_read(cluster: KubeCluster, api: FakeApi):
         api.pod(name, volumes=[bound, {"name": f"kube-api-access-{name}", **token}])
         api.pod(f"own-{name}", volumes=[own])
     disk = {"name": "d", "gcePersistentDisk": {"pdName": "d", "readOnly": True}}
+    api.pod("old", volumes=[{"name": "d", "portworxVolume": {"volumeID": "d"}}])
     # It cannot wait for us, but while it runs it has its disk.
     api.pod("runs", volumes=[disk], resourceClaims=CLAIM, nodeName="node-0")
     listed = await cluster.list_all("pods")
@@ -59,6 +60,7 @@ async def test_volumes_of_pods_are_read(cluster: KubeCluster, api: FakeApi):
     for name in ("own-a", "own-b"):
         owner = seen[name].uids
         assert seen[name].spec.volumes == (ClaimUse(f"{name}-own", name, owner),)
+    assert seen["old"].spec.volumes == (Disk(PORTWORX, "d"),)
     assert seen["runs"].spec.volumes == (Disk(GCE, "d", read_only=True),)
 
 
