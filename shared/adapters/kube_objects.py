@@ -95,10 +95,28 @@ class RawPodSpec(Struct, omit_defaults=True):
     nodeName: str | None = None
 
 
+class RawContainerStatus(Struct, omit_defaults=True):
+    """What a container has, and what it was granted (resized in place)."""
+
+    name: str = ""
+    resources: Raw = NOTHING
+    allocatedResources: Raw = NOTHING
+
+
+class RawCondition(Struct, omit_defaults=True):
+    """A pod's condition."""
+
+    type: str = ""
+    reason: str = ""
+
+
 class PodStatus(Struct, frozen=True):
-    """A pod's phase."""
+    """A pod's phase, and what its containers have."""
 
     phase: str = ""
+    containerStatuses: Raw = NOTHING
+    initContainerStatuses: Raw = NOTHING
+    conditions: Raw = NOTHING
 
 
 NO_STATUS = PodStatus()

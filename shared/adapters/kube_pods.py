@@ -9,6 +9,7 @@ import msgspec
 from shared.adapters.kube_groups import Groups
 from shared.adapters.kube_objects import RawPod
 from shared.adapters.kube_refusals import Refusals
+from shared.adapters.kube_resized import resized
 from shared.adapters.kube_templates import Known, KnownLabels, Templates, raw_json
 from shared.adapters.worlds.pod_volumes import has_own_claims, volumes_of_pod
 from shared.events.base import Event
@@ -74,7 +75,8 @@ class Pods:
             self.gone(pod)
             return
         labels = self._templates.labels(meta.labels)
-        known = self._templates.of(spec, labels, self._templates.shown(meta, labels))
+        shown = self._templates.shown(meta, labels)
+        known = self._templates.of(spec, labels, shown, resized(pod) if node else b"")
         if node:
             told = (known.number, labels.number, node, bool(meta.deletionTimestamp))
             if self._told.get(meta.uid) == told:

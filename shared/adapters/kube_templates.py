@@ -74,7 +74,7 @@ class Templates:
 
     def __init__(self) -> None:
         """None."""
-        self._specs: dict[tuple[bytes, Labels, Labels], Known] = {}
+        self._specs: dict[tuple[bytes, Labels, Labels, bytes], Known] = {}
         self._reads = metadata_read()
         self._labels: dict[bytes, KnownLabels] = {}
         self._owners: dict[bytes, str] = {}
@@ -83,19 +83,25 @@ class Templates:
         self._decode_labels = msgspec.json.Decoder(dict[str, str]).decode
         self._decode_owners = msgspec.json.Decoder(list[Owner]).decode
 
-    def of(self, spec: RawPodSpec, labels: KnownLabels, seen: Labels = ()) -> Known:
-        """What this spec comes to; takes the node's name out of it. `seen` is what `shown` says."""
+    def of(
+        self, spec: RawPodSpec, labels: KnownLabels, seen: Labels = (), resized: bytes = b""
+    ) -> Known:
+        """What this spec comes to; takes the node's name out of it. `seen` is what `shown` says,
+        `resized` what the pod has besides (see kube_resized.py).
+        """
         spec.nodeName = None
         for volume in spec.volumes or ():
             if volume.ephemeral is NOTHING:
                 volume.name = ""  # every pod's token has another
         key = self._encode(spec)
         own = labels.labels if LABEL_KEYS in key else ()
-        found = self._specs.get((key, own, seen))
+        found = self._specs.get((key, own, seen, resized))
         if found is None:
             if len(self._specs) >= SPECS_MAX:
                 self._specs.clear()
-            found = self._specs[key, own, seen] = self._read(key, dict(own), seen)
+            status = msgspec.json.decode(resized) if resized else None
+            found = self._read(key, dict(own), seen, status)
+            self._specs[key, own, seen, resized] = found
         return found
 
     def shown(self, meta: PodMeta, labels: KnownLabels) -> Labels:
@@ -133,30 +139,38 @@ class Templates:
             self._owners[key] = found
         return found
 
-    def _read(self, key: bytes, labels: dict[str, str], seen: Labels) -> Known:
+    def _read(
+        self, key: bytes, labels: dict[str, str], seen: Labels, status: dict[str, Any] | None
+    ) -> Known:
         values = msgspec.json.decode(key)
         self._numbers += 1
         try:
-            return Known(self._numbers, _template(values, labels, seen))
+            return Known(self._numbers, _template(values, labels, seen, status))
         except WorldError as error:
             refused = (error.rejection.field, error.rejection.rule)
         amounts, between = _amounts_only(values), _between_only(values)
         volumes = {"volumes": values["volumes"]} if "volumes" in values else {}
         for less in (amounts | between | volumes, amounts | between, amounts | volumes, amounts):
             try:
-                return Known(self._numbers, _template(less, labels, seen), refused)
+                return Known(self._numbers, _template(less, labels, seen, status), refused)
             except WorldError:
                 continue
         nothing = PodSpec(scheduler=values.get("schedulerName") or "default-scheduler")
         return Known(self._numbers, Template(spec=nothing), refused)
 
 
-def _template(values: dict[str, Any], labels: dict[str, str], seen: Labels) -> Template:
+def _template(
+    values: dict[str, Any],
+    labels: dict[str, str],
+    seen: Labels,
+    status: dict[str, Any] | None,
+) -> Template:
     group = values.get(GROUP)
     rest = {name: value for name, value in values.items() if name != GROUP}
     spec = Fields("", "spec", values)
     metadata = Fields("", "metadata", {"labels": labels})
-    found = template_of(metadata, Fields("", "spec", rest), NO_CLASSES, NO_CLASS, seen)
+    has = None if status is None else Fields("", "status", status)
+    found = template_of(metadata, Fields("", "spec", rest), NO_CLASSES, NO_CLASS, seen, has)
     if group is None:
         return found
     # Since 1.36 a pod names its group alone, and no workload.

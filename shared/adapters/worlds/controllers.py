@@ -82,7 +82,8 @@ class Expansion:
         at_ms = duration_ms(annotations, ARRIVES_AFTER, 0)
         lifetime_ms = duration_ms(annotations, RUNS_FOR, 0)
         if kind == "Pod":
-            template = self._template(metadata, spec, namespace)
+            status = document.child("status") if spec.has("nodeName") else None
+            template = self._template(metadata, spec, namespace, status)
             one = _pod(template, name, namespace, at_ms, lifetime_ms, metadata.text("uid"))
             leaves, owner = metadata.has("deletionTimestamp"), controller_of(metadata)
             yield structs.replace(one, terminating=leaves, owner=owner) if leaves or owner else one
@@ -112,10 +113,12 @@ class Expansion:
                 one = structs.replace(one, spec=structs.replace(one.spec, volumes=volumes))
             yield structs.replace(one, owner=owner) if owner else one
 
-    def _template(self, metadata: Fields, spec: Fields, namespace: str) -> Template:
+    def _template(
+        self, metadata: Fields, spec: Fields, namespace: str, status: Fields | None = None
+    ) -> Template:
         labels, annotations = metadata.mapping("labels"), metadata.mapping("annotations")
         seen = shown(metadata_read(), namespace, labels, annotations)
-        return template_of(metadata, spec, self._classes, self._default, seen)
+        return template_of(metadata, spec, self._classes, self._default, seen, status)
 
 
 def _owner(kind: str, name: str) -> str:

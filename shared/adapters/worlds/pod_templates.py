@@ -82,11 +82,14 @@ def template_of(
     classes: Mapping[str, PriorityClass],
     default: PriorityClass,
     shown: tuple[tuple[str, str], ...] = (),
+    status: Fields | None = None,
 ) -> Template:
-    """Read a pod's metadata.labels and spec; `shown` is what plugins of users read."""
+    """Read a pod's metadata.labels and spec; `shown` is what plugins of users read, `status` that
+    of a pod that has a node, where its containers may have been resized.
+    """
     spec.only(USED | PASSED_OVER)
     _check_containers(spec)
-    amounts = effective(spec)
+    amounts = effective(spec, status)
     gpu = take_gpu(spec, amounts.real)
     required, preferred = affinity.node_affinity(spec)
     chosen = _priority(spec, classes, default)

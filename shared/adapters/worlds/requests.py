@@ -6,6 +6,10 @@ where there are pod-level limits, the API fills in the requests that are missing
 100m and 200Mi count for every container that asks for no cpu or no memory (an explicit "0" stays
 0): of the pods on a node not for what the pod asks for as a whole, of the pod that is scored always
 and without its pod-level requests, which kube-scheduler 1.35's LeastAllocated does not look at.
+
+Containers that run may be resized in place (KEP-1287): of each resource the highest of what the
+spec asks for, what was granted and what the container has counts. A resize that the node can never
+grant does not count.
 """
 
 from collections.abc import Callable
@@ -24,6 +28,7 @@ from shared.model.objects import (
 
 GPU_MILLI = "muster.io/gpu-milli"
 GPU_WHOLE_MILLI = 1000
+HUGE_PAGES = "hugepages-"
 DEFAULTS = {CPU: DEFAULT_CPU_MILLI, MEMORY: DEFAULT_MEMORY_BYTES}
 
 Amounts = dict[str, int]
@@ -64,6 +69,41 @@ def container_requests(container: Fields) -> Sums:
     return limits | requests
 
 
+def _as_status_says(status: Fields) -> Callable[[Fields], Sums]:
+    """How containers of a pod that runs are read; an init container that ends keeps its spec."""
+    told = {
+        one.text("name"): (
+            one.child("resources").exact("requests"),
+            one.exact("allocatedResources"),
+        )
+        for key in ("containerStatuses", "initContainerStatuses")
+        for one in status.children(key)
+        if one.has("resources")
+    }
+    counts_spec = not _is_infeasible(status)
+
+    def read(container: Fields) -> Sums:
+        requests = container_requests(container)
+        ends = "initContainers" in container.path and not _is_sidecar(container)
+        given = told.get(container.text("name"))
+        if ends or given is None:
+            return requests
+        highest = requests if counts_spec else {}
+        for one in given:
+            _raise_to(highest, one)
+        return highest
+
+    return read
+
+
+def _is_infeasible(status: Fields) -> bool:
+    """What the first condition of its type says counts."""
+    for one in status.children("conditions"):
+        if one.text("type") == "PodResizePending":
+            return one.text("reason") == "Infeasible"
+    return False
+
+
 def _nonzero(amounts: Sums) -> Sums:
     return {name: amounts.get(name, default) for name, default in DEFAULTS.items()}
 
@@ -72,11 +112,13 @@ def _is_sidecar(container: Fields) -> bool:
     return container.one_of("restartPolicy", ("", "Always"), "") == "Always"
 
 
-def effective(spec: Fields) -> Effective:
-    """The effective requests of a pod spec."""
-    real = _formula(spec, container_requests)
-    asked = _formula(spec, lambda container: _nonzero(container_requests(container)))
-    whole = _pod_level(spec, real)
+def effective(spec: Fields, status: Fields | None = None) -> Effective:
+    """The effective requests of a pod spec; of a pod that has a node, with its status."""
+    read = container_requests if status is None else _as_status_says(status)
+    real = _formula(spec, read)
+    asked = _formula(spec, lambda container: _nonzero(read(container)))
+    # The API has made the pod-level requests from the spec alone.
+    whole = _pod_level(spec, real if status is None else _formula(spec, container_requests))
     real.update(whole)
     overhead = spec.exact("overhead")
     for sums in (real, asked):
@@ -95,9 +137,10 @@ def _pod_level(spec: Fields, containers: Sums) -> Sums:
     resources.only(("requests", "limits"))
     limits, requests = resources.exact("limits"), resources.exact("requests")
     for name in (*limits, *requests):
-        if name not in DEFAULTS and not name.startswith("hugepages-"):
+        if name not in DEFAULTS and not name.startswith(HUGE_PAGES):
             raise resources.child("requests").error(name, "is not a pod-level resource")
-    if limits:
+    # Huge pages of containers are limits that the API gives the pod as a whole.
+    if limits or (requests and any(name.startswith(HUGE_PAGES) for name in containers)):
         given = {name: containers[name] for name in DEFAULTS if name in containers}
         requests = limits | given | requests
     return requests

@@ -64,6 +64,27 @@ async def test_volumes_of_pods_are_read(cluster: KubeCluster, api: FakeApi):
     assert seen["runs"].spec.volumes == (Disk(GCE, "d", read_only=True),)
 
 
+async def test_pods_that_were_resized_count_with_what_they_have(cluster: KubeCluster, api: FakeApi):
+    def runs(name: str, has: str, granted: str = "", **more: object) -> None:
+        spec = api.pod(name, nodeName="node-0")["spec"]
+        asked = spec["containers"][0]["resources"]["requests"]
+        one = {"name": "c", "resources": {"requests": asked | {"cpu": has}}, "ready": True}
+        if granted:
+            one["allocatedResources"] = {"cpu": granted}
+        api.put("pods", name, status={"phase": "Running", "containerStatuses": [one], **more})
+
+    api.pod("told", nodeName="node-0")
+    runs("same", "100m", "100m")
+    runs("more", "250m", "100m")
+    runs("soon", "100m", "300m")
+    never = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+    runs("never", "50m", "50m", conditions=[{"type": "Ready", "status": "True"}, *never])
+    listed = await cluster.list_all("pods")
+    seen = {event.names: event for event in listed.events if isinstance(event, PodsSeen)}
+    amounts = {names: event.spec.request("cpu") for names, event in seen.items()}
+    assert amounts == {"told\nsame": 100, "more": 250, "soon": 300, "never": 50}
+
+
 async def test_keys_of_labels_are_read_with_the_labels(cluster: KubeCluster, api: FakeApi):
     """Servers before 1.34 leave them to the scheduler."""
     spread = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
