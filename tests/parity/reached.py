@@ -37,14 +37,16 @@ _OTHER_FILES = re.compile(
 _OTHER_PLACES = {
     ("plugins/volumebinding/volume_binding.go", name)
     for name in ("PreScore", "Score", "ScoreExtensions")
-}
+} | {("plugins/nodevolumelimits/csi_manager.go", "List")}
 _OTHER_FUNCTIONS = re.compile(
     r"^(Clone|clone|EventsToRegister|Name|New\w*|Reserve|SignPod|Unreserve)$"
     r"|^is\w*SchedulableAfter|PreBind|^PreEnqueue$|Assume|^BindPodVolumes$|^bindAPIUpdate$"
     r"|^checkBindings$|DRA|^deviceMatchesClass$|^build\w+CacheKey$|^nodeMatches$|^isFit$|^Fits$"
     r"|^haveAnyRequestedResourcesIncreased$|^hasRestartableInitContainer$"
-    # Evictions beside the cycle, and behind a gate that is off.
-    r"|^prepareCandidateAsync$|^IsPodRunningPreemption$|^checkCSIDriverOnNode$"
+    # Asked by PreEnqueue alone (and by the oracle, which waits); behind a gate that is off.
+    r"|^IsPodRunningPreemption$|^checkCSIDriverOnNode$"
+    # Asked by Reserve alone, and by nobody.
+    r"|^arePodVolumesBound$"
     # Asked by queueing hints alone.
     r"|^involvedInTopologySpreading$|^podLabelsMatchSpreadConstraints$|^isPVCRequestedFromPod$"
     r"|^hasConstraintWithNodeTaintsPolicyHonor$|^checkTopologyKeyLabelsChanged$"
