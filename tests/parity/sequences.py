@@ -61,8 +61,8 @@ class Decision:
 
 @dataclass
 class World:
-    """Nodes and pods as Kubernetes objects, pods by NAMESPACE/NAME, and what selects pods. With a
-    configuration, that is one in which searches end early.
+    """Nodes and pods as Kubernetes objects, pods by NAMESPACE/NAME, what selects pods, and the
+    configuration, in which searches may end early.
     """
 
     nodes: dict[str, Object] = field(default_factory=dict)
@@ -70,10 +70,15 @@ class World:
     selecting: list[Object] = field(default_factory=list)
     config: Object | None = None
 
+    @property
+    def samples(self) -> bool:
+        """Whether searches end early."""
+        return self.config is not None and "percentageOfNodesToScore" in self.config
+
     def case(self, decision: Decision) -> Object:
         """What the shard was asked, as a case."""
         objects = [*self.others(decision), *(self.nodes[name] for name in decision.nodes)]
-        if decision.node and self.config is None:
+        if decision.node and not self.samples:
             # Nodes of other shards take nobody, and count among those that have an image.
             objects += [
                 _full(node) for name, node in self.nodes.items() if name not in decision.nodes
@@ -83,7 +88,9 @@ class World:
             objects.append(given | {"spec": given["spec"] | {"nodeName": node}})
         case: Object = {"objects": objects, "pods": [self.pods[decision.pod]]}
         if self.config is not None:
-            case |= {"config": self.config, "startIndex": decision.start}
+            case["config"] = self.config
+        if self.samples:
+            case["startIndex"] = decision.start
         return case
 
     def others(self, _decision: Decision) -> list[Object]:
@@ -113,13 +120,26 @@ def sampled_world(seed: int, nodes: int, percent: int, scored: bool = True) -> W
         if draw.random() < 0.9:
             node["metadata"]["labels"]["topology.kubernetes.io/zone"] = draw.choice("aaabc")
     off = {} if scored else {"plugins": {"score": {"disabled": [{"name": "*"}]}}}
-    made.config = {
+    made.config = _config(off) | {"percentageOfNodesToScore": percent}
+    return made
+
+
+def packed_world(seed: int) -> World:
+    """A world whose profile fills nodes up, by resources with weights."""
+    made = world(seed, each=True)
+    resources = [{"name": "cpu", "weight": 3}, {"name": "memory", "weight": 1}]
+    strategy = {"type": "MostAllocated", "resources": resources}
+    args = {"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}
+    made.config = _config({"pluginConfig": [args]})
+    return made
+
+
+def _config(profile: Object) -> Object:
+    return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "percentageOfNodesToScore": percent,
-        "profiles": [{"schedulerName": "default-scheduler"} | off],
+        "profiles": [{"schedulerName": "default-scheduler"} | profile],
     }
-    return made
 
 
 def _full(node: Object) -> Object:
@@ -149,6 +169,10 @@ def world(seed: int, each: bool = False, between: bool = False) -> World:
     draw, made = Random(seed), World()
     for number in range(draw.randint(9, 24)):
         made.nodes[f"node-{number}"] = _node(draw, f"node-{number}")
+    cordons = Random(f"{seed}/cordons")
+    for node in made.nodes.values():
+        if cordons.random() < 0.1:
+            node["spec"]["unschedulable"] = True
     kinds = [[feature] for feature in (*FEATURES, *FEATURES)]
     if not each:
         count = draw.randint(4, 8)

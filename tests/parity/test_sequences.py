@@ -10,6 +10,7 @@ import pytest
 
 from muster.cli import main
 from services.queueing.core.messages import fit_error
+from tests.parity import planted_configs, planted_images, planted_volumes
 from tests.parity.compare import PASSED_OVER
 from tests.parity.oracle import Oracle
 from tests.parity.planted import BUGS, planted
@@ -17,13 +18,14 @@ from tests.parity.sequences import (
     Decision,
     World,
     decisions,
+    packed_world,
     sampled_world,
     spread_world,
     with_images,
     world,
 )
-from tests.parity.volume_runs import ChoosingWorld, choosing_world, volume_world
-from tests.simulation.planted import Bug
+from tests.parity.volume_runs import ChoosingWorld, choosing_world, used_world, volume_world
+from tests.simulation.planted import ROOT, Bug
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("parity-sequences")]
 
@@ -255,10 +257,12 @@ def _bug(name: str, module: str, old: str, new: str) -> Bug:
 OF_RUNS = (
     _bug("least-allocated-of-memory", "node_resources_fit", "score >>= 1", "score >>= 2"),
     _bug("balance-of-cpu", "balanced_allocation", "score -= share[1]", "score -= 0.0"),
+    # Whole devices; kube-scheduler knows no shares and no models.
+    _bug("one-device-more", "gpu_devices", "cols[column] < amount", "cols[column] < amount - 1.0"),
 )
 SEEN = (
     *("selector-forgotten", "weight-of-the-last-term", "first-port-only"),
-    *("no-execute-forgotten", "empty-key-tolerates-nothing"),
+    *("no-execute-forgotten", "empty-key-tolerates-nothing", "cordons-for-all"),
 )
 PLANTED = (*OF_RUNS, *(bug for bug in BUGS if bug.name in SEEN))
 
@@ -269,3 +273,43 @@ def test_a_changed_plugin_is_noticed(bug, oracle, tmp_path, capsys):
     with planted(bug):
         made = played(given, tmp_path, limit_s=SHORT_S)
     assert wrong(given, made, oracle)
+
+
+# Worlds in which the other plugins matter, and what is changed in them.
+ELSEWHERE = {
+    "skew-without-itself": lambda: world(2, between=True),
+    "weights-are-one": lambda: world(2, between=True),
+    "images-not-spread": lambda: with_images(world(2), 2),
+    "weights-forgotten": lambda: packed_world(5),
+    "one-more-volume": lambda: volume_world(1),
+    "near-is-far": lambda: volume_world(2),
+    "any-size": lambda: choosing_world(1),
+    "in-use-is-free": lambda: used_world(1),
+}
+OTHER_BUGS = (
+    *(BUGS + planted_images.BUGS + planted_volumes.BUGS + planted_configs.BUGS),
+    _bug("near-is-far", "volume_zone", "refused |= ~there", "refused |= there"),
+    _bug("in-use-is-free", "volume_restrictions", "(in_use > 0), True", "(in_use > 9), True"),
+)
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_changed_plugin_is_noticed_where_it_matters(name, oracle, tmp_path, capsys):
+    given = ELSEWHERE[name]()
+    (bug,) = (one for one in OTHER_BUGS if one.name == name)
+    with planted(bug):
+        made = played(given, tmp_path, limit_s=SHORT_S)
+    assert wrong(given, made, oracle)
+
+
+def test_a_profile_that_fills_nodes_is_kube_schedulers(oracle, tmp_path, capsys):
+    given = packed_world(5)
+    made = played(given, tmp_path)
+    assert {one.pod for one in made} == set(given.pods)
+    assert wrong(given, made, oracle) == []
+
+
+def test_every_plugin_that_a_run_can_reach_has_a_change():
+    modules = {path.stem for path in (ROOT / "shared" / "plugins").glob("[a-z]*.py")}
+    bugs = [*PLANTED, *(bug for bug in OTHER_BUGS if bug.name in ELSEWHERE)]
+    assert modules == {bug.module.rpartition(".")[2] for bug in bugs}

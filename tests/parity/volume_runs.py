@@ -50,6 +50,20 @@ def volume_world(seed: int, alone: bool = True) -> World:
     return made
 
 
+def used_world(seed: int) -> World:
+    """A world whose pods all have the one claim that is for one of them."""
+    made = world(seed)
+    made.selecting += [_claim("one", "pv-one"), _free("pv-one", 1, CLASS)]
+    claim, volume = made.selecting
+    claim["spec"]["accessModes"] = ["ReadWriteOncePod"]
+    volume["spec"]["claimRef"] = {"namespace": "default", "name": "one", "uid": "uid-one"}
+    volume["status"]["phase"] = "Bound"
+    for pod in made.pods.values():
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "one"}}]
+        pod["spec"] = pod["spec"] | {"volumes": volumes}
+    return made
+
+
 def _used(draw: Random, claims: list[str], at: int) -> Object:
     name = {"name": f"v{at}"}
     if draw.random() < 0.2:
