@@ -5,12 +5,12 @@
 # Does nothing for those that are there already. Starts nothing.
 #
 # Usage: install.sh [kafka | etcd | kubernetes | kwok | parity | parity-cover]...
-# Without a name all but parity-cover, which is parity built to count what has run.
+# Without a name all; parity-cover is parity built to count what has run.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 parts=("$@")
-[ "${#parts[@]}" -gt 0 ] || parts=(kafka etcd kubernetes kwok parity)
+[ "${#parts[@]}" -gt 0 ] || parts=(kafka etcd kubernetes kwok parity parity-cover)
 
 # Every part is tried, so that a machine without Java still gets the others, and the other way
 # round; one that failed has said why.

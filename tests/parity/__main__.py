@@ -55,7 +55,7 @@ def parity(
         for case, ours, theirs in track(
             _answers(oracle, asked, draw), "cases", cases, console=console, transient=True
         ):
-            found = differences(case[-1], ours, theirs)
+            found = differences(case[0], case[-1], ours, theirs)
             tally.add(theirs)
             if found:
                 failed.append(case)
@@ -85,7 +85,7 @@ def _print_difference(oracle: Oracle, case: Case) -> None:
     name, seed, asked = case
     small = asked if asked.get("preempt") else smallest(asked, oracle.ask, TRIES_MAX)
     console.print(f"--kind {name} --seed {seed}", style="bold red")
-    for line in differences(small, our_answer(small), oracle.ask(small))[:LINES_MAX]:
+    for line in differences(name, small, our_answer(small), oracle.ask(small))[:LINES_MAX]:
         console.print(f"  {line}", highlight=False, markup=False)
     console.print(json.dumps(small), highlight=False, markup=False, soft_wrap=True)
 

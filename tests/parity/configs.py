@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from tests.parity import preempting
+from tests.parity.between import APP, APPS
 from tests.parity.cases import case
 from tests.parity.draft import CPU, GADGET, GPU, HUGE_PAGES, MEMORY, PODS, STORAGE, WIDGET, Object
 from tests.parity.rules import DISK, GENERATION, HOSTNAME, ZONE
@@ -38,7 +39,33 @@ def configured(seed: int) -> Object:
     for pod in found["pods"]:
         pod["spec"]["schedulerName"] = draw.choice(names)
     found["config"] = _config(draw, names)
+    _seldom(Random(f"seldom {seed}"), found)
     return found
+
+
+def _seldom(draw: Random, found: Object) -> None:
+    """What a few cases have as well, each by itself; the others stay what they are."""
+    match draw.randrange(10):
+        case 0:
+            no_pre_scores(draw, draw.choice(found["config"]["profiles"]))
+        case 1:
+            for profile in found["config"]["profiles"]:
+                listed_spread(draw, profile)
+            found["objects"] += [_service(app) for app in APPS]
+            for pod in found["pods"]:
+                pod["metadata"]["labels"].setdefault(APP, draw.choice(APPS))
+                if draw.random() < 0.7:
+                    pod["spec"].pop("topologySpreadConstraints", None)
+        case 2:
+            for one in found["objects"]:
+                if one["kind"] == "Node" and draw.random() < 0.4:
+                    one["metadata"]["labels"] = {}
+
+
+def _service(app: str) -> Object:
+    metadata = {"name": f"of-{app}", "namespace": "default"}
+    spec = {"selector": {APP: app}}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
 def preempting_configured(seed: int) -> Object:
@@ -200,6 +227,26 @@ def pod_affinity(draw: Random, profile: Object) -> None:
         hardPodAffinityWeight=draw.choice((0, 1, 7, 100)),
         ignorePreferredTermsOfExistingPods=draw.random() < 0.5,
     )
+
+
+def no_pre_scores(draw: Random, profile: Object) -> None:
+    """Plugins that score without having looked at the pod before."""
+    names = ("NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation")
+    off = draw.sample(names, draw.randint(1, 3))
+    _point(profile, "preScore")["disabled"] += [{"name": name} for name in off]
+
+
+def listed_spread(draw: Random, profile: Object) -> None:
+    """Constraints of the profile for pods that have none."""
+    found = [
+        {
+            "topologyKey": key,
+            "maxSkew": draw.choice((1, 2, 5)),
+            "whenUnsatisfiable": draw.choice(("DoNotSchedule", "ScheduleAnyway")),
+        }
+        for key in draw.sample((ZONE, HOSTNAME, DISK), draw.randint(0, 3))
+    ]
+    _configure(profile, "PodTopologySpread", defaultingType="List", defaultConstraints=found)
 
 
 CHANGES: tuple[Change, ...] = (

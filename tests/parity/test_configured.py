@@ -8,13 +8,14 @@ import pytest
 from tests.parity import preempting
 from tests.parity.compare import differences
 from tests.parity.configs import CHANGES, NAMES, configured, preempting_configured
+from tests.parity.kinds import IN_CI
 from tests.parity.oracle import Oracle
 from tests.parity.ours import our_answer, told
 from tests.parity.planted import planted
 from tests.parity.planted_configs import BUGS
 from tests.simulation.planted import Bug
 
-CI_CASES, PLANTED_CASES, SHRINK_TRIES = 300, 120, 300
+CI_CASES, PLANTED_CASES, SHRINK_TRIES = IN_CI["configs"], 120, 300
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 
 
@@ -28,13 +29,14 @@ def test_no_case_differs(oracle: Oracle):
 
 def test_preemption_follows_the_profile(oracle: Oracle):
     helped = 0
-    theirs = oracle.ask_all(preempting_configured(seed) for seed in range(CI_CASES))
+    seeds = range(IN_CI["preempt-configs"])
+    theirs = oracle.ask_all(preempting_configured(seed) for seed in seeds)
     for seed, answer in enumerate(theirs):
         asked = preempting_configured(seed)
         assert "error" not in answer, f"seed {seed}: {answer}"
         assert preempting.differences(asked, our_answer(asked), answer) == [], f"seed {seed}"
         helped += any(pod.get("preemption", {}).get("candidates") for pod in answer["pods"])
-    assert helped >= CI_CASES // 5
+    assert helped >= len(seeds) // 5
 
 
 @cache

@@ -22,11 +22,12 @@ from tests.parity.extender_server import (
     ExtenderServer,
 )
 from tests.parity.extending import case
+from tests.parity.kinds import IN_CI
 from tests.parity.ours import our_answer
 from tests.parity.planted import planted
 from tests.simulation.planted import Bug
 
-SEEDS = range(80)
+SEEDS = range(IN_CI["extenders"])
 RULES, CALLS = "shared.model.extenders", "shared.adapters.extenders"
 READER, CONFIG = (
     "shared.adapters.worlds.scheduler_extenders",

@@ -20,11 +20,12 @@ from tests.parity.extender_server import (
     ExtenderServer,
 )
 from tests.parity.extending import preempting_case
+from tests.parity.kinds import IN_CI
 from tests.parity.planted import planted
 from tests.parity.preempting import differences
 from tests.simulation.planted import Bug
 
-SEEDS = range(300)
+SEEDS = range(IN_CI["preempt-extenders"])
 NOBODY_LEFT = "preemption: no candidate node for preemption"
 RULES, CALLS = "shared.model.extenders", "shared.adapters.extenders"
 SCORE = "muster.scoring"

@@ -12,12 +12,13 @@ import pytest
 from tests.parity import planted_configs, planted_images, planted_volumes
 from tests.parity.cases import ASSIGNED_MAX, FEATURES, NODES_MAX, PENDING_MAX, case
 from tests.parity.compare import differences
+from tests.parity.kinds import IN_CI, PLAIN
 from tests.parity.ours import our_answer
 from tests.parity.planted import BUGS, planted
 from tests.parity.tally import MESSAGES, SCORED, Tally
 from tests.simulation.planted import ROOT, Bug
 
-CI_CASES = 500
+CI_CASES = IN_CI[PLAIN]
 EACH_MESSAGE_MIN, EACH_SCORE_MIN = 5, 30
 PLANTED_CASES = 60
 # Every feature alone, then several together.

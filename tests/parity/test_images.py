@@ -4,12 +4,13 @@ import pytest
 
 from tests.parity.compare import differences
 from tests.parity.images import case
+from tests.parity.kinds import IN_CI
 from tests.parity.ours import our_answer
 from tests.parity.planted import planted
 from tests.parity.planted_images import BUGS
 from tests.parity.tally import Tally
 
-SEEDS = range(240)
+SEEDS = range(IN_CI["images"])
 PLANTED_SEEDS = 60
 VARIED_MIN = 30
 

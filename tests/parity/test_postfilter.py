@@ -5,12 +5,13 @@ from collections import Counter
 import pytest
 
 from muster.scoring import score_case
+from tests.parity.kinds import IN_CI
 from tests.parity.planted import planted
 from tests.parity.postfilter import case
 from tests.parity.preempting import differences
 from tests.simulation.planted import Bug
 
-SEEDS = range(400)
+SEEDS = range(IN_CI["ending"])
 STILL_LEAVING = "preemption: not eligible due to a terminating pod on the nominated node."
 
 

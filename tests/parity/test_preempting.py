@@ -11,12 +11,13 @@ from muster.scoring import score_case
 from services.placement.core import preempt
 from shared.adapters.kube_bodies import disruption
 from shared.ports.cluster import PodRef
+from tests.parity.kinds import IN_CI
 from tests.parity.planted import planted
 from tests.parity.preempting import case, differences
 from tests.simulation.planted import Bug
 
 CONDITION = ("type", "status", "reason", "message")
-SEEDS = (*range(300), 878, 1272)
+SEEDS = (*range(IN_CI["preempt"]), 878, 1272)
 """In the last two of them the sum of priorities decides."""
 
 

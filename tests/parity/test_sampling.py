@@ -5,12 +5,13 @@ ours.
 import pytest
 
 from tests.parity.compare import differences
+from tests.parity.kinds import IN_CI
 from tests.parity.ours import our_answer
 from tests.parity.planted import planted
 from tests.parity.planted_sampling import BUGS
 from tests.parity.sampling import case
 
-SEEDS = range(80)
+SEEDS = range(IN_CI["sampling"])
 ENDED_EARLY_MIN, MOVED_MIN = 30, 15
 
 

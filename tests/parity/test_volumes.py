@@ -7,6 +7,7 @@ import pytest
 from muster.scoring import score_case
 from tests.parity.builders import node, pod
 from tests.parity.compare import differences
+from tests.parity.kinds import IN_CI
 from tests.parity.oracle import Oracle
 from tests.parity.ours import our_answer, told
 from tests.parity.planted import planted
@@ -16,7 +17,7 @@ from tests.parity.tally import Tally
 from tests.parity.volumes import CLAIM, HOSTNAME, VOLUME, VOLUME_MESSAGES, ZONE, Object, case
 
 V1 = {"apiVersion": "v1"}
-CASES, PREEMPTING, PARTS = 400, 200, 2
+CASES, PREEMPTING, PARTS = IN_CI["volumes"], IN_CI["preempt-volumes"], 2
 SHRINK_TRIES = 600
 EACH_MESSAGE_MIN, CANDIDATES_MIN = 5, 20
 
