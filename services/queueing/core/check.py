@@ -30,26 +30,34 @@ def check(state: QueueingState) -> None:
     assert leaving.issuperset(pods.in_state(Pod.PREEMPTING).tolist()), "victims of nobody"
     assert leaving.isdisjoint(state.room), "room is made while victims leave"
     assert leaving.isdisjoint(pods.in_state(Pod.ASKING).tolist()), "victims asked for twice"
-    asking = sum(sig.asking for sig in state.sigs.values())
-    assert asking == counts[Pod.ASKING], "pods that preemption looks for victims for"
-    assert sorted(state.askers) == [n for n, sig in sorted(state.sigs.items()) if sig.asking]
+    asking = pods.in_state(Pod.ASKING).tolist()
+    assert asking == sorted(pod for pods in state.askers.values() for pod in pods), "asked for"
+    assert all(state.askers.values()), "signatures that nobody is asked for"
+    wanting = {n for n, sig in state.sigs.items() if sig.askable and n not in state.askers}
+    assert wanting.issubset(state.ask_next), "signatures that nobody asks for"
+    heaps = [sig for _key, sig in (*state.ask_due, *state.ask_later)]
+    assert sorted(heaps) == sorted(state.ask_next), "signatures that asks are made for"
 
 
 def _check_sig(state: QueueingState, sig: Sig) -> None:
     pods = state.pods
     used = pods.top - pods.base
-    codes = pods.state[:used][pods.sig[:used] == sig.sig]
+    mine = pods.sig[:used] == sig.sig
+    codes = pods.state[:used][mine]
     assert sig.fifo.live == np.count_nonzero(codes == Pod.READY), f"signature {sig.sig} ready"
     parked = np.count_nonzero(codes == Pod.PARKED)
     assert sig.parked_live == parked, f"signature {sig.sig} parked"
-    preempting = np.count_nonzero(codes == Pod.PREEMPTING)
-    assert sig.preempting == preempting, f"signature {sig.sig} preempting"
+    ids = np.flatnonzero(mine) + pods.base
+    preempting = ids[codes == Pod.PREEMPTING].tolist()
+    waits = sorted(state.preempting.get(sig.sig, ()))
+    assert waits == preempting, f"signature {sig.sig} preempting"
     left = sum(left.live for left in sig.left.values())
     assert left == np.count_nonzero(codes == Pod.LEFT), f"signature {sig.sig} leftovers"
     # No lost wake-up: whoever is parked is refused by every shard, or is about to be woken.
     refused = sig.mask == state.all_mask
-    waits = parked or preempting
-    assert not waits or refused or sig.sig in state.wake, f"signature {sig.sig} sleeps"
+    assert not (parked or preempting) or refused or sig.sig in state.wake, (
+        f"signature {sig.sig} sleeps"
+    )
 
 
 def _check_attempts(state: QueueingState) -> None:

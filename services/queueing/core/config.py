@@ -8,6 +8,7 @@ from shared.model.options import read_options
 
 URGENT_ROUNDS_MAX = 3  # times the leftovers of one try start over because a shard improved
 ASKS_OPEN_MAX = 4_096  # preemptions under way in all
+ASKS_KEPT_MIN = 2 * ASKS_OPEN_MAX  # pods' asks kept before those of pods that are over are dropped
 ASK_PODS_MAX = 512  # preemptors of one signature that are asked for together
 ASK_SIGS_MAX = 8  # signatures that are asked for side by side: they want the same victims
 ASK_AGAIN_MS = 2_000  # between asks while possible victims are still being bound

@@ -9,7 +9,7 @@ from heapq import heappop
 
 import numpy as np
 
-from services.queueing.core import gangs, leaving, looks, preempting
+from services.queueing.core import gangs, looks, preempting
 from services.queueing.core.config import (
     GANGS_OPEN_MAX,
     HEAD_START_MS,
@@ -125,8 +125,8 @@ def _wakes(state: QueueingState) -> Iterator[Event]:
 def _wake(state: QueueingState, sig: Sig, reason: str) -> Iterator[Event]:
     """All pods of a signature that wait: to the queue, or into what is left of their backoff."""
     ids = parked_ids(state, sig)
-    if sig.preempting:
-        ids = np.union1d(ids, leaving.waiting(state, sig.sig))
+    if sig.sig in state.preempting:
+        ids = np.union1d(ids, np.array(list(state.preempting[sig.sig]), np.int64))
     until_ms = state.pods.until_ms[state.pods.rows(ids)]
     late = until_ms > state.now_ms
     if not bool(late.all()):

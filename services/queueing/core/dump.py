@@ -27,6 +27,7 @@ from services.queueing.core.state import (
     Refusal,
     Sig,
     by_number,
+    put,
 )
 from services.queueing.transitions import Pod
 
@@ -219,10 +220,10 @@ def _index_pods(state: QueueingState) -> None:
                 state.shards[attempt.shard].units += len(part) + attempt.fixed
         elif code is Pod.ASKING:
             for pod in ids.tolist():
-                state.sigs[state.asks[pod].sig].asking += 1
+                put(state.askers, state.asks[pod].sig, (pod,))
         elif code is Pod.PREEMPTING:
             for number, part in by_number(pods.sig[rows].astype(np.int64)):
-                state.sigs[number].preempting = len(part)
+                put(state.preempting, number, ids[part].tolist())
         else:
             for number, part in by_number(pods.sig[rows].astype(np.int64)):
                 _index_sig(state, state.sigs[number], code, ids[part])
@@ -242,7 +243,7 @@ def _index_pods(state: QueueingState) -> None:
 def reindex(state: QueueingState) -> None:
     """Make all indexes again: pods have other signatures than when they were made."""
     for sig in state.sigs.values():
-        sig.fifo, sig.lane, sig.asking, sig.preempting = Fifo(sig.sig), -1, 0, 0
+        sig.fifo, sig.lane = Fifo(sig.sig), -1
         sig.parked, sig.parked_live, sig.askable = array("q"), 0, 0
         sig.left = {at: Left(one.tried, one.rounds) for at, one in sig.left.items()}
     for attempt in state.attempts.values():
@@ -253,7 +254,7 @@ def reindex(state: QueueingState) -> None:
         gang.members, gang.waiting, gang.due_ms = array("q"), 0, None
     state.lanes, state.backoff, state.gangs_by_sig = {}, {}, {}
     state.gangs_looked, state.wake, state.ask_next, state.say, state.trying = {}, {}, {}, {}, {}
-    state.askers = {}
+    state.askers, state.preempting, state.ask_due, state.ask_later = {}, {}, [], []
     state.gangs_ready, state.gang_timers, state.gang_tells = [], [], []
     _index_pods(state)
     for sig in state.sigs.values():

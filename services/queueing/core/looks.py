@@ -24,7 +24,6 @@ from shared.events.queueing import Confirmed, GangWaits, Parked, ReasonsAsked
 from shared.model.columns import I64, pack, unpack
 
 OF_A_GANG = (Pod.WAITING, Pod.TRYING)
-STILL_WAITS = (Pod.ASKING, Pod.PREEMPTING)
 
 
 def asked(state: QueueingState, event: ReasonsAsked) -> None:
@@ -175,11 +174,7 @@ def tell(
 def _waiting(state: QueueingState, sig: Sig) -> I64:
     """Parked pods of the signature, and those that preemption works for, by id."""
     ids = parked_ids(state, sig) if sig.parked_live else np.zeros(0, np.int64)
-    others = [
-        pod
-        for pod, ask in state.asks.items()
-        if ask.sig == sig.sig and state.pods.state_of(pod) in STILL_WAITS
-    ]
+    others = [*state.askers.get(sig.sig, ()), *state.preempting.get(sig.sig, ())]
     if not others:
         return ids
     return np.sort(np.concatenate((ids, np.array(others, np.int64))))

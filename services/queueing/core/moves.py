@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from services.queueing.core import leaving, members
 from services.queueing.core.config import ATTEMPTS_MAX, backoff_end_ms
 from services.queueing.core.pods import CODES, SMALL, Rows, backoff_ends
-from services.queueing.core.state import QueueingState, Sig, by_number
+from services.queueing.core.state import QueueingState, Sig, by_number, take
 from services.queueing.transitions import Pod
 from shared.model.columns import I64, few, size, unpack
 
@@ -43,7 +43,8 @@ def _leave(state: QueueingState, code: Pod, ids: I64, rows: Rows) -> None:
             leave_asking(state, ids.tolist())
         case Pod.PREEMPTING:
             for number, part in by_number(pods.sig[rows].astype(np.int64)):
-                state.sigs[number].preempting -= len(part)
+                for pod in ids[part].tolist():
+                    take(state.preempting, number, pod)
                 state.refresh(state.sigs[number])
         case Pod.NOMINATED:
             for pod in ids.tolist():
@@ -61,7 +62,7 @@ def leave_asking(state: QueueingState, pods: Sequence[int]) -> None:
     """Preemption has an answer for these pods, or they need none any more."""
     for pod in pods:
         asker = state.sigs[state.asks[pod].sig]
-        asker.asking -= 1
+        take(state.askers, asker.sig, pod)
         state.closed.pop(pod, None)
         state.refresh(asker)
 

@@ -4,19 +4,26 @@ Shards and preemption speak in different journals, so an ask may be over before 
 read here; the highest ask known to be over tells.
 """
 
+from heapq import heappop, heappush
+
 import numpy as np
 
 from services.queueing.core import leaving, moves
-from services.queueing.core.config import ASK_AGAIN_MS, ASK_PODS_MAX, ASK_SIGS_MAX, ASKS_OPEN_MAX
+from services.queueing.core.config import (
+    ASK_AGAIN_MS,
+    ASK_PODS_MAX,
+    ASK_SIGS_MAX,
+    ASKS_KEPT_MIN,
+    ASKS_OPEN_MAX,
+)
 from services.queueing.core.own import parked_ids
-from services.queueing.core.state import Ask, QueueingState, Sig
+from services.queueing.core.state import Ask, QueueingState, Sig, put
 from services.queueing.transitions import Pod
 from shared.events.placement import NominationLost, NominationReady
 from shared.events.preemption import PreemptionClosed, PreemptionOpened
 from shared.events.queueing import PreemptAsked
 from shared.model.columns import I64, pack, unpack
 
-ASKS_KEPT_MAX = 2 * ASKS_OPEN_MAX
 MADE_ROOM_FOR = (Pod.ASKING, Pod.PREEMPTING, Pod.PARKED, Pod.BACKOFF, Pod.READY, Pod.LEFT)
 
 
@@ -35,10 +42,11 @@ def asked(state: QueueingState, event: PreemptAsked) -> None:
         state.room.pop(pod, None)
         state.asks[pod] = Ask(event.sig, before.ended if before is not None else 0)
     sig = state.sigs[event.sig]
-    sig.asking += len(ids)
+    put(state.askers, event.sig, ids.tolist())
     state.refresh(sig)
-    if len(state.asks) > ASKS_KEPT_MAX:
+    if len(state.asks) > state.asks_max:
         state.asks = {pod: state.asks[pod] for pod in state.asks if lives(state, pod)}
+        state.asks_max = max(ASKS_KEPT_MIN, 2 * len(state.asks))
 
 
 def lives(state: QueueingState, pod: int) -> bool:
@@ -146,13 +154,9 @@ def lost(state: QueueingState, event: NominationLost) -> None:
 def next_ask(state: QueueingState) -> PreemptAsked | None:
     """The signature of highest priority with pods to ask for; its oldest such pods."""
     room = min(_room(state), ASK_PODS_MAX)
-    if room <= 0 or not state.ask_next:
+    sig = _first(state) if room > 0 else None
+    if sig is None:
         return None
-    waiting = [state.sigs[sig] for sig in state.ask_next]
-    due = [sig for sig in waiting if sig.ask_ms <= state.now_ms]
-    if not due:
-        return None
-    sig = min(due, key=lambda sig: (-sig.priority, sig.sig))
     pods = state.pods
     ids = pods.known(np.frombuffer(sig.parked, np.int64).copy())
     rows = ids - pods.base
@@ -164,9 +168,46 @@ def next_ask(state: QueueingState) -> PreemptAsked | None:
 
 def next_ask_ms(state: QueueingState) -> int | None:
     """When the next ask may be made."""
-    if not state.ask_next or _room(state) <= 0:
+    if _room(state) <= 0:
         return None
-    return min(state.sigs[sig].ask_ms for sig in state.ask_next)
+    if _first(state) is not None:
+        return state.now_ms
+    later = state.ask_later
+    while later:
+        at_ms, number = later[0]
+        sig = _wanting(state, number)
+        if sig is not None and sig.ask_ms == at_ms:
+            return at_ms
+        heappop(later)
+        if sig is not None:
+            heappush(later, (sig.ask_ms, number))
+    return None
+
+
+def _first(state: QueueingState) -> Sig | None:
+    """The signature of highest priority, then the oldest, that may be asked for now."""
+    due, later = state.ask_due, state.ask_later
+    while later and later[0][0] <= state.now_ms:
+        sig = _wanting(state, heappop(later)[1])
+        if sig is not None:
+            heappush(due, (-sig.priority, sig.sig))
+    while due:
+        sig = _wanting(state, due[0][1])
+        if sig is not None and sig.ask_ms <= state.now_ms:
+            return sig
+        heappop(due)
+        if sig is not None:
+            heappush(later, (sig.ask_ms, sig.sig))
+    return None
+
+
+def _wanting(state: QueueingState, number: int) -> Sig | None:
+    """The signature, if it has pods to ask for; None says that its entry is to be dropped."""
+    sig = state.sigs.get(number)
+    if sig is None or not sig.askable or number in state.askers:
+        del state.ask_next[number]
+        return None
+    return sig
 
 
 def _room(state: QueueingState) -> int:

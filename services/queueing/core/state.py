@@ -5,13 +5,14 @@ records, so nothing here may decide by the order in which something once happene
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappush
 
 import numpy as np
 from msgspec import Struct
 
 from services.queueing.core.config import (
+    ASKS_KEPT_MIN,
     UNITS_DISPATCH_MIN,
     UNITS_NEW_SIGNATURE,
     UNITS_NODES_DIVISOR,
@@ -68,9 +69,8 @@ class Sig:
 
     `priority` is what the queue goes by: the pods' own, or what a plugin of a user says for it.
     `mask` has a bit for each shard whose latest answer is a refusal; `refusals` keeps the last of
-    each shard. `sent` has a bit for each shard that got the signature. For `asking` of its pods
-    preemption looks for victims, those of `preempting` wait for theirs to leave; `note` is the text
-    that it added; it is not asked before `ask_ms`.
+    each shard. `sent` has a bit for each shard that got the signature. `note` is the text that
+    preemption added; it is not asked before `ask_ms`.
     Shards are asked for their reasons again at `look_ms`; `looking` are those that owe an answer,
     and once all have come it is `looked` at. `parked`, `left` are indexes over the pods.
     """
@@ -79,7 +79,6 @@ class Sig:
         *(
             "ask_ms",
             "askable",
-            "asking",
             "cpu_milli",
             "fifo",
             "flush_ms",
@@ -97,7 +96,6 @@ class Sig:
             "note",
             "parked",
             "parked_live",
-            "preempting",
             "priority",
         ),
         *("refusals", "scheduler", "sent", "sig"),
@@ -114,8 +112,7 @@ class Sig:
         self.note = ""
         self.parked = array("q")
         self.parked_live = self.askable = 0
-        self.asking = self.preempting = self.ask_ms = 0
-        self.flush_ms = 0
+        self.ask_ms = self.flush_ms = 0
         self.look_ms = self.looking = 0
         self.looked = False
         self.left: dict[int, Left] = {}
@@ -255,6 +252,7 @@ class QueueingState(MachineState):
         self.attempts: dict[int, Attempt] = {}
         self.gangs: dict[int, Gang] = {}
         self.asks: dict[int, Ask] = {}
+        self.asks_max = ASKS_KEPT_MIN  # beyond it, those of pods that are over are dropped
         self.lane = Lane()
         self.listing_ms = 0  # since when a world is listed for the first time; 0: it is known
         self.rate = BindRate()
@@ -275,8 +273,12 @@ class QueueingState(MachineState):
         self.looked: dict[int, None] = {}  # signatures with a message to confirm
         self.gangs_looked: dict[int, None] = {}  # gangs with one
         self.wake: dict[int, None] = {}  # signatures with pods that wait and a shard to try
-        self.ask_next: dict[int, None] = {}  # signatures with a pod to ask preemption for
-        self.askers: dict[int, None] = {}  # signatures that preemption looks for victims for
+        self.ask_next: dict[int, None] = {}  # signatures in one of these two, once each:
+        self.ask_due: list[tuple[int, int]] = []  # (-priority, signature) that may be asked for
+        self.ask_later: list[tuple[int, int]] = []  # (when, signature)
+        # Signature -> pods for which preemption looks for victims, and whose victims are leaving.
+        self.askers: dict[int, dict[int, None]] = {}
+        self.preempting: dict[int, dict[int, None]] = {}
         self.say: dict[int, None] = {}  # gangs whose message changed
         self.gangs_ready: list[tuple[int, int, int]] = []  # (-priority, age, gang)
         self.gang_timers: list[tuple[int, int]] = []
@@ -289,21 +291,16 @@ class QueueingState(MachineState):
 
     def refresh(self, sig: Sig) -> None:
         """Bring the indexes in line after the mask, the parked pods or the asks changed."""
-        if (sig.parked_live or sig.preempting) and sig.mask != self.all_mask:
+        if (sig.parked_live or sig.sig in self.preempting) and sig.mask != self.all_mask:
             self.wake[sig.sig] = None
         else:
             self.wake.pop(sig.sig, None)
         if not sig.parked_live:
             sig.flush_ms = 0
             sig.parked = array("q")
-        if sig.askable and not sig.asking:
+        if sig.askable and sig.sig not in self.askers and sig.sig not in self.ask_next:
             self.ask_next[sig.sig] = None
-        else:
-            self.ask_next.pop(sig.sig, None)
-        if sig.asking:
-            self.askers[sig.sig] = None
-        else:
-            self.askers.pop(sig.sig, None)
+            heappush(self.ask_later, (sig.ask_ms, sig.sig))
 
     def enlist(self, sig: Sig) -> None:
         """Give the signature's queue its place among the lanes."""
@@ -401,6 +398,18 @@ class QueueingState(MachineState):
         assert bucket.live >= 0
         if not bucket.live:
             del self.backoff[end]
+
+
+def put(index: dict[int, dict[int, None]], sig: int, pods: Iterable[int]) -> None:
+    """Pods of a signature are in the index from here on."""
+    index.setdefault(sig, {}).update(dict.fromkeys(pods))
+
+
+def take(index: dict[int, dict[int, None]], sig: int, pod: int) -> None:
+    """A pod is not any more; the signature goes with its last."""
+    del index[sig][pod]
+    if not index[sig]:
+        del index[sig]
 
 
 def by_number(numbers: I64) -> list[tuple[int, I64]]:

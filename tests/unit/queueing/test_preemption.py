@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from services.queueing.core import preempting as core
 from services.queueing.transitions import Pod
 from shared.events.ingest import GangSet, PodsGone, SignatureDefined
 from shared.events.permit import GangCommitted
@@ -76,6 +77,62 @@ def test_asks_are_bounded():
     assert asked == list(range(1, 4_097))
     (event,) = of_type(steps.when(bound(1)), PreemptAsked)
     assert (event.pod, event.others) == (4_097, b"")
+
+
+class Counted(dict[Any, Any]):
+    """Counts what is looked up."""
+
+    count = 0
+
+    def __getitem__(self, key: Any) -> Any:
+        self.count += 1
+        return super().__getitem__(key)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        self.count += 1
+        return super().get(key, default)
+
+
+def test_finding_who_asks_next_does_not_go_through_all_signatures():
+    steps = queue(priorities=tuple(range(200)))
+    asked = []
+    for sig in range(1, 201):
+        first = tried(steps.when(pending(sig, sig)))[0]
+        asked += of_type(steps.when(refused(first, preemptible=True)), PreemptAsked)
+    state, looks = steps.state, 0
+    for number, pod in enumerate(range(200, 8, -1), start=1):
+        before = asked[-8].pod
+        steps.given(opened(before, ask=number))
+        state.sigs = Counted(state.sigs)
+        core.next_ask_ms(state)
+        event = core.next_ask(state)
+        assert event is not None
+        assert event.pod == pod
+        asked.append(event)
+        looks += state.sigs.count
+        steps.given(event)
+    assert looks < 200 * 10
+
+
+def test_the_asks_of_pods_that_are_over_are_looked_for_now_and_then(monkeypatch):
+    looks, is_alive = [], core.lives
+
+    def lives(state: Any, pod: int) -> bool:
+        looks.append(pod)
+        return is_alive(state, pod)
+
+    monkeypatch.setattr(core, "lives", lives)
+    monkeypatch.setattr(core, "ASK_PODS_MAX", 1)
+    monkeypatch.setattr(core, "ASKS_KEPT_MIN", 4)
+    steps = queue()
+    steps.state.asks_max = 4
+    asking(steps, *range(1, 201))
+    for pod in range(1, 200):
+        steps.when(opened(pod, ask=pod))
+    assert len(looks) < 200 * 5
+    for pod in range(200, 800):
+        steps.when(opened(pod, ask=pod), PodsGone(pack([pod - 199, pod])), pending(1, pod + 1))
+    assert len(steps.state.asks) <= 2 * 200
 
 
 @pytest.mark.parametrize("options", [{"preemption": False}])

@@ -147,7 +147,7 @@ def test_an_ask_of_preemption_goes_on():
     (attempt,) = tried(steps.when(pending(1, 1)))
     (ask,) = of_type(steps.when(refused(attempt, preemptible=True)), PreemptAsked)
     rename(steps, 7, 1, retire=1)
-    assert (ask.sig, steps.state.sigs[7].asking) == (1, 1)
+    assert (ask.sig, list(steps.state.askers[7])) == (1, [1])
     (parked,) = of_type(steps.when(PreemptionClosed(1, 1, "nobody")), Parked)
     assert (parked.sig, state_of(steps, 1)) == (7, Pod.PARKED)
 
