@@ -33,6 +33,7 @@ def check(state: QueueingState) -> None:
     asking = pods.in_state(Pod.ASKING).tolist()
     assert asking == sorted(pod for pods in state.askers.values() for pod in pods), "asked for"
     assert all(state.askers.values()), "signatures that nobody is asked for"
+    assert state.askers.keys() >= state.retired.keys(), "retired for nobody"
     wanting = {n for n, sig in state.sigs.items() if sig.askable and n not in state.askers}
     assert wanting.issubset(state.ask_next), "signatures that nobody asks for"
     heaps = [sig for _key, sig in (*state.ask_due, *state.ask_later)]

@@ -89,6 +89,7 @@ def dump(state: QueueingState) -> dict[str, Any]:
         "heirs": [list(heir) for heir in state.heirs],
         **({"gates": [list(one) for one in sorted(state.gates.items())]} if state.gates else {}),
         **({"leaving": sorted(state.leaving)} if state.leaving else {}),
+        **({"retired": sorted(state.retired)} if state.retired else {}),
         **({"room": [list(one) for one in sorted(state.room.items())]} if state.room else {}),
         "lane": _fields(state.lane, LANE_FIELDS),
         "listing_ms": state.listing_ms,
@@ -155,6 +156,7 @@ def load(state: QueueingState, body: Any) -> None:
     waits = state.pods.in_state(Pod.PREEMPTING).tolist()
     state.leaving = dict.fromkeys(body.get("leaving", waits))
     state.room = dict(body.get("room", ()))
+    state.retired = dict.fromkeys(body.get("retired", ()))
     _load_uncut(state.pods, body.get("uncut", ()))
     _fill(state.lane, LANE_FIELDS, body["lane"])
     state.listing_ms = body["listing_ms"]
@@ -257,8 +259,9 @@ def reindex(state: QueueingState) -> None:
     state.askers, state.preempting, state.ask_due, state.ask_later = {}, {}, [], []
     state.gangs_ready, state.gang_timers, state.gang_tells = [], [], []
     _index_pods(state)
-    for sig in state.sigs.values():
+    for sig in list(state.sigs.values()):
         sig.left = {at: one for at, one in sig.left.items() if one.live}
+        state.drop_retired(sig)
 
 
 def _index_sig(state: QueueingState, sig: Sig, code: Pod, ids: "np.ndarray[Any, Any]") -> None:

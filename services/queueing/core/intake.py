@@ -48,7 +48,9 @@ def queued(state: QueueingState, event: SignaturesQueued) -> None:
 
 
 def retired(state: QueueingState, event: SignatureRetired) -> None:
-    """No live pod has the signature, so none is queued under it."""
+    """No live pod has the signature, so none is queued under it; one that asked with it may have
+    another by now.
+    """
     sig = state.sigs.get(event.sig)
     if sig is None:
         return
@@ -61,8 +63,8 @@ def retired(state: QueueingState, event: SignatureRetired) -> None:
     sig.looked = False
     state.looked.pop(event.sig, None)
     state.gates.pop(event.sig, None)
-    if not sig.asking:
-        del state.sigs[event.sig]
+    state.retired[event.sig] = None
+    state.drop_retired(sig)
 
 
 def pending(state: QueueingState, event: PodsPending) -> None:

@@ -65,6 +65,7 @@ def leave_asking(state: QueueingState, pods: Sequence[int]) -> None:
         take(state.askers, asker.sig, pod)
         state.closed.pop(pod, None)
         state.refresh(asker)
+        state.drop_retired(asker)
 
 
 def _leave_left(state: QueueingState, ids: I64) -> None:

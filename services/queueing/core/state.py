@@ -263,6 +263,7 @@ class QueueingState(MachineState):
         self.leaving: dict[int, None] = {}  # pods for whom victims are leaving
         self.room: dict[int, int] = {}  # pods tried elsewhere just then -> shard that made room
         self.gates: dict[int, str] = {}  # signatures that a plugin of a user holds back, and why
+        self.retired: dict[int, None] = {}  # signatures to be forgotten with their last asking pod
         self.heirs: list[tuple[int, int, int]] = []  # (world position, signature, one made of it)
         # Derived from the above.
         self.lanes: dict[int, list[Entry]] = {}  # shards that cannot be tried (bits) -> heap
@@ -301,6 +302,11 @@ class QueueingState(MachineState):
         if sig.askable and sig.sig not in self.askers and sig.sig not in self.ask_next:
             self.ask_next[sig.sig] = None
             heappush(self.ask_later, (sig.ask_ms, sig.sig))
+
+    def drop_retired(self, sig: Sig) -> None:
+        """Forget a signature that no pod has once preemption looks for nobody under it."""
+        if sig.sig in self.retired and sig.sig not in self.askers:
+            del self.sigs[sig.sig], self.retired[sig.sig]
 
     def enlist(self, sig: Sig) -> None:
         """Give the signature's queue its place among the lanes."""

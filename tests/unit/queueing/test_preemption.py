@@ -6,7 +6,13 @@ import pytest
 
 from services.queueing.core import preempting as core
 from services.queueing.transitions import Pod
-from shared.events.ingest import GangSet, PodsGone, SignatureDefined
+from shared.events.ingest import (
+    GangSet,
+    PodsGone,
+    PodsRelabelled,
+    SignatureDefined,
+    SignatureRetired,
+)
 from shared.events.permit import GangCommitted
 from shared.events.placement import NominationLost, NominationReady
 from shared.events.preemption import PreemptionClosed, PreemptionOpened
@@ -315,6 +321,27 @@ def test_what_improved_before_the_victims_were_chosen_is_tried_as_well():
     asking(steps, 1)
     steps.when(improved(0, 1))
     assert tries(steps.when(opened(1))) == [(0, 1, [1])]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        PreemptionOpened(1, 1, 7, pack([99])),
+        PreemptionClosed(1, 1, NO_ONE),
+        NominationReady(0, 1, 1, 7),
+        NominationLost(0, 1, 1, "node gone"),
+        PodsGone(pack([1])),
+        PodsRelabelled(pack([1]), pack([3])),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_a_signature_that_is_retired_while_a_pod_of_it_asks_goes_with_the_answer(end):
+    steps = queue(priorities=(5, 5, 5))
+    asking(steps, 1)
+    steps.when(pending(2, 1), SignatureRetired(1))
+    steps.reload()
+    steps.when(end)
+    assert sorted(steps.state.sigs) == [2, 3]
 
 
 @pytest.mark.parametrize("where", ["in flight", "left over", "ready", "backoff"])
