@@ -131,7 +131,7 @@ def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
     if code is Pod.BACKOFF:
         pods.sig[row] = event.sig
         return
-    if code not in AT_REST:
+    if code not in AT_REST and pod not in state.closed:
         if not same:
             pods.sig[row] = event.sig
         return

@@ -176,6 +176,13 @@ def test_an_asking_pod_is_not_woken_before_its_answer():
     assert tries(events) == [(0, 1, [1])]
 
 
+def test_a_pod_that_changes_in_the_step_of_that_answer_is_tried_as_what_it_is_now():
+    steps = queue(priorities=(5, 5))
+    asking(steps, 1)
+    events = steps.when(PreemptionClosed(1, 1, NO_ONE), pending(2, 1))
+    assert (of_type(events, Parked), tries(events)) == ([], [(0, 2, [1])])
+
+
 def test_the_answer_that_nobody_can_go_completes_the_message():
     steps = queue()
     asking(steps, 1, 2)
