@@ -3,7 +3,7 @@
 import numpy as np
 
 from services.queueing.core.pods import STATES, backoff_ends
-from services.queueing.core.state import QueueingState, Sig
+from services.queueing.core.state import Gang, QueueingState, Sig
 from services.queueing.transitions import Pod
 
 
@@ -21,10 +21,7 @@ def check(state: QueueingState) -> None:
     there = dict(zip(ends.tolist(), numbers.tolist(), strict=True))
     assert there == {end: one.live for end, one in state.backoff.items()}, "pods in backoff"
     for number in sorted(state.gangs):
-        gang = state.gangs[number]
-        mine = codes[pods.gang[: len(codes)] == number]
-        assert gang.waiting == np.count_nonzero(mine == Pod.WAITING), f"gang {number} waiting"
-        assert gang.attempt or not np.count_nonzero(mine == Pod.TRYING), f"gang {number} trying"
+        _check_gang(state, state.gangs[number])
     assert sorted(state.nominated) == pods.in_state(Pod.NOMINATED).tolist(), "nominated"
     leaving = set(state.leaving)
     assert leaving.issuperset(pods.in_state(Pod.PREEMPTING).tolist()), "victims of nobody"
@@ -59,6 +56,19 @@ def _check_sig(state: QueueingState, sig: Sig) -> None:
     assert not (parked or preempting) or refused or sig.sig in state.wake, (
         f"signature {sig.sig} sleeps"
     )
+
+
+def _check_gang(state: QueueingState, gang: Gang) -> None:
+    pods, number = state.pods, gang.gang
+    rows = np.flatnonzero(pods.gang[: pods.top - pods.base] == number)
+    codes = pods.state[rows]
+    assert gang.waiting == np.count_nonzero(codes == Pod.WAITING), f"gang {number} waiting"
+    assert gang.attempt or not np.count_nonzero(codes == Pod.TRYING), f"gang {number} trying"
+    live = rows[(codes != Pod.UNKNOWN) & (codes < Pod.BOUND)] + pods.base
+    assert set(live.tolist()).issubset(gang.members), f"gang {number}: members that it lost"
+    assert gang.place is None or gang.place in state.gangs_ready, f"gang {number} has no place"
+    timer = (gang.timer_ms, number)
+    assert gang.timer_ms is None or timer in state.gang_timers, f"gang {number} has no timer"
 
 
 def _check_attempts(state: QueueingState) -> None:

@@ -16,6 +16,7 @@ GANGS_OPEN_MAX = 32  # gang attempts under way in all
 LANE_MS = 2_000  # how long a gang may have the lane
 HEAD_START_MS = 1_000  # how long younger pods wait, at most, for a gang that is being tried
 LANE_AFTER_FAILURES = 2  # failed attempts after which a gang asks for the lane
+MEMBERS_KEPT_MIN = 64  # of a gang, before those whose story is over are dropped
 GANG_RETRY_MS_MIN = 1_000  # between tries of a gang, whatever the backoff is
 GANG_TOLD_AFTER_MS = 1_000  # members are told what their gang waits for if that lasts so long
 WAIT_FEW = 500  # pods; where more wait, messages are looked at twice as often

@@ -253,7 +253,8 @@ def reindex(state: QueueingState) -> None:
     for shard in state.shards:
         shard.open = shard.units = 0
     for gang in state.gangs.values():
-        gang.members, gang.waiting, gang.due_ms = array("q"), 0, None
+        gang.members, gang.waiting = array("q"), 0
+        gang.due_ms = gang.timer_ms = gang.place = None
     state.lanes, state.backoff, state.gangs_by_sig = {}, {}, {}
     state.gangs_looked, state.wake, state.ask_next, state.say, state.trying = {}, {}, {}, {}, {}
     state.askers, state.preempting, state.ask_due, state.ask_later = {}, {}, [], []

@@ -4,7 +4,7 @@ A gang is one entry in the order of priority and age. Its members are single pod
 committed. Which node takes whom is not known here.
 """
 
-from heapq import heappop, heappush
+from heapq import heappop
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from services.queueing.core.config import GANG_RETRY_MS_MIN, HEAD_START_MS, back
 from services.queueing.core.members import (
     complete,
     drop,
+    give_place,
     index,
     members_in,
     ready,
@@ -162,16 +163,27 @@ def lane_taken(state: QueueingState, event: LaneTaken) -> None:
 def first_ready(state: QueueingState) -> Gang | None:
     """The gang of highest priority, then age, that can be tried now."""
     while state.gang_timers and state.gang_timers[0][0] <= state.now_ms:
-        gang = state.gangs.get(heappop(state.gang_timers)[1])
+        gang = _pop_timer(state)
         if gang is not None and ready(state, gang):
-            heappush(state.gangs_ready, (-gang.priority, gang.seq, gang.gang))
+            give_place(state, gang)
     heap = state.gangs_ready
     while heap:
         gang = state.gangs.get(heap[0][2])
-        if gang is not None and heap[0][0] == -gang.priority and ready(state, gang):
-            return gang
+        if gang is not None and gang.place == heap[0]:
+            if heap[0][0] == -gang.priority and ready(state, gang):
+                return gang
+            gang.place = None
         heappop(heap)
     return None
+
+
+def _pop_timer(state: QueueingState) -> Gang | None:
+    """Take out the first timer; whose it was."""
+    at_ms, number = heappop(state.gang_timers)
+    gang = state.gangs.get(number)
+    if gang is not None and gang.timer_ms == at_ms:
+        gang.timer_ms = None
+    return gang
 
 
 def head_starts(state: QueueingState) -> list[Gang]:
@@ -190,7 +202,7 @@ def next_timer_ms(state: QueueingState) -> int | None:
         waits = gang is not None and not gang.attempt and complete(gang)
         if gang is not None and waits and retry_ms(state, gang) == at_ms:
             return at_ms
-        heappop(state.gang_timers)
+        _pop_timer(state)
     return None
 
 

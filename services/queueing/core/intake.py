@@ -108,7 +108,7 @@ def _fresh(state: QueueingState, event: PodsPending, ids: I64) -> None:
     pods.sig[rows] = event.sig
     if event.gang:
         pods.gang[rows] = event.gang
-        members.join(members.record(state, event.gang, event.key), ids)
+        members.join(state, members.record(state, event.gang, event.key), ids)
     if event.gated or event.sig in state.gates:
         state.line_up(rows, len(ids))
         pods.move("gated", ids, rows)
@@ -140,7 +140,7 @@ def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
     if int(pods.gang[row]) != event.gang:
         pods.gang[row] = event.gang
         if event.gang:
-            members.join(members.record(state, event.gang, event.key), one)
+            members.join(state, members.record(state, event.gang, event.key), one)
     if is_gated:
         if code is not Pod.GATED:
             pods.move("gated", one, pods.rows(one))

@@ -3,11 +3,16 @@
 Used by everything that moves pods; what permit's answers mean is in `gangs`.
 """
 
+from array import array
 from heapq import heappush
 
 import numpy as np
 
-from services.queueing.core.config import GANG_RETRY_MS_MIN, GANG_TOLD_AFTER_MS
+from services.queueing.core.config import (
+    GANG_RETRY_MS_MIN,
+    GANG_TOLD_AFTER_MS,
+    MEMBERS_KEPT_MIN,
+)
 from services.queueing.core.messages import gang_message, gated, workload_of
 from services.queueing.core.pods import Rows
 from services.queueing.core.state import Gang, QueueingState, by_number
@@ -84,9 +89,18 @@ def touch(state: QueueingState, gang: Gang) -> None:
     if complete(gang):
         at_ms = retry_ms(state, gang)
         if at_ms <= state.now_ms:
-            heappush(state.gangs_ready, (-gang.priority, gang.seq, gang.gang))
-        else:
+            give_place(state, gang)
+        elif gang.timer_ms != at_ms:
+            gang.timer_ms = at_ms
             heappush(state.gang_timers, (at_ms, gang.gang))
+
+
+def give_place(state: QueueingState, gang: Gang) -> None:
+    """Put the gang among those that can be tried, if it is not there."""
+    place = (-gang.priority, gang.seq, gang.gang)
+    if gang.place != place:
+        gang.place = place
+        heappush(state.gangs_ready, place)
 
 
 def _tell_in_time(state: QueueingState, gang: Gang) -> None:
@@ -136,8 +150,12 @@ def count(state: QueueingState, rows: Rows, waiting: int = 0, running: int = 0) 
             touch(state, gang)
 
 
-def join(gang: Gang, ids: I64) -> None:
-    """Pods belong to the gang from here on."""
+def join(state: QueueingState, gang: Gang, ids: I64) -> None:
+    """Pods belong to the gang from here on. Those whose story is over go when there are many."""
+    if len(gang.members) >= gang.members_max:
+        kept = _open(state, gang)
+        gang.members = array("q", kept.tobytes())
+        gang.members_max = max(MEMBERS_KEPT_MIN, 2 * len(kept))
     gang.members.frombytes(ids.tobytes())
     if gang.failures:
         gang.improved = True
@@ -186,11 +204,17 @@ def reorder(state: QueueingState) -> None:
 
 def members_in(state: QueueingState, gang: Gang, code: Pod) -> I64:
     """Members in this state, by id."""
+    ids = _open(state, gang)
+    there: I64 = ids[state.pods.state[ids - state.pods.base] == code]
+    return there
+
+
+def _open(state: QueueingState, gang: Gang) -> I64:
+    """Members whose story is not over, by id."""
     pods = state.pods
-    ids = np.unique(np.frombuffer(gang.members, np.int64).copy())
-    ids = pods.known(ids)
+    ids = pods.known(np.unique(np.frombuffer(gang.members, np.int64).copy()))
     rows = ids - pods.base
-    there: I64 = ids[(pods.state[rows] == code) & (pods.gang[rows] == gang.gang)]
+    there: I64 = ids[(pods.state[rows] < BOUND) & (pods.gang[rows] == gang.gang)]
     return there
 
 
@@ -204,10 +228,7 @@ def forget(state: QueueingState, rows: Rows) -> None:
 
 def drop(state: QueueingState, gang: Gang) -> None:
     """Drop the record of a deleted group, if no member is left."""
-    pods = state.pods
-    ids = pods.known(np.frombuffer(gang.members, np.int64).copy())
-    rows = ids - pods.base
-    if bool(((pods.state[rows] < Pod.BOUND) & (pods.gang[rows] == gang.gang)).any()):
+    if len(_open(state, gang)):
         return
     gang.committed = True
     index(state, gang)

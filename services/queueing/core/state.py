@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from services.queueing.core.config import (
     ASKS_KEPT_MIN,
+    MEMBERS_KEPT_MIN,
     UNITS_DISPATCH_MIN,
     UNITS_NEW_SIGNATURE,
     UNITS_NODES_DIVISOR,
@@ -155,8 +156,9 @@ class Gang:
 
     Times: tried at `tried_ms`, failed at `failed_ms`, `until_ms` ends the backoff, `improved` since
     the last try. What a try says again is said (`looked`) from `look_ms` on. At `tell_ms` members
-    are told what is said of the gang; `due_ms` is for when its message was put on the heap.
-    `has_workload`: some group of its workload exists.
+    are told what is said of the gang. `due_ms`, `timer_ms` and `place` are what was put last on the
+    heaps of messages, of failed gangs and of those that can be tried; `members` is an index over
+    the pods, with some that are members no more. `has_workload`: some group of its workload exists.
     """
 
     __slots__ = (
@@ -166,15 +168,17 @@ class Gang:
             "look_ms",
             "looked",
             "members",
+            "members_max",
             "message",
             "min_count",
+            "place",
             "priority",
             "running",
             "seq",
             "sigs",
             "timeout_ms",
         ),
-        *("tell_ms", "tried_ms", "until_ms", "verdict", "version", "waiting"),
+        *("tell_ms", "timer_ms", "tried_ms", "until_ms", "verdict", "version", "waiting"),
     )
 
     def __init__(self, gang: int, seq: int) -> None:
@@ -188,9 +192,11 @@ class Gang:
         self.message = self.verdict = ""
         self.look_ms = self.tell_ms = 0
         self.due_ms: int | None = None
+        self.timer_ms: int | None = None
+        self.place: tuple[int, int, int] | None = None
         self.looked = False
         self.sigs: tuple[int, ...] = ()
-        self.members = array("q")
+        self.members, self.members_max = array("q"), MEMBERS_KEPT_MIN
         self.waiting = self.running = 0
 
 

@@ -328,6 +328,35 @@ def test_a_deleted_group_makes_its_members_wait_and_is_forgotten_with_the_last()
     assert steps.state.gangs == {}
 
 
+def test_members_whose_story_is_over_are_not_kept():
+    steps = queue()
+    steps.when(group(3))
+    for pod in range(1, 1_001, 2):
+        steps.when(pending(1, pod, pod + 1, gang=1))
+        steps.when(PodsGone(pack([pod, pod + 1])))
+        assert len(steps.state.gangs[1].members) <= 66
+    steps.when(pending(1, 1_001, 1_002, gang=1))
+    for pod in range(2_001, 2_101):
+        steps.when(pending(1, pod, gang=2), PodsGone(pack([pod])))
+    event = gang_tries(steps.when(pending(1, 3_000, gang=1)))[0]
+    assert members(event) == [(1, [1_001, 1_002, 3_000])]
+
+
+def test_a_gang_has_one_place_in_line_and_one_time_however_often_it_is_looked_at():
+    steps = queue()
+    (attempt,) = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))
+    steps.when(released(attempt), at_ms=2_000)
+    for _look in range(100):
+        steps.when(improved(0, 1), group(2))
+    assert (len(steps.state.gang_timers), len(steps.state.gangs_ready)) == (2, 0)
+    steps.at(FAR_MS)
+    for _look in range(100):
+        steps.given(improved(0, 1), group(2))
+    assert len(steps.state.gangs_ready) == 1
+    steps.reload()
+    assert [event.gang for event in gang_tries(steps.when())] == [1]
+
+
 def test_a_refused_gang_does_not_wake_single_pods_nor_sleep_with_them():
     steps = queue(priorities=(0, 0))
     event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
