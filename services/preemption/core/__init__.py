@@ -244,7 +244,7 @@ def _went_on(
         case NominateAsked():
             ask.follow("nominate_asked")
             ask.shard, ask.node, ask.nominated = event.shard, event.node, True
-            ask.found = {}
+            ask.found, ask.lefts = {}, {}
             state.take(ask, few(event.victims))
         case PreemptionOpened():
             ask.follow("preemption_opened")

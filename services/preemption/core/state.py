@@ -35,8 +35,8 @@ class Victim(Struct, array_like=True):
 class Ask(Struct, array_like=True):
     """One search for victims for one pod. `end` says why it must be closed, "" while it goes on.
 
-    `lefts` is what the budgets allowed when the shards were asked; `nominated` that a shard may
-    hold a charge for it.
+    `lefts` is what the budgets allowed when the shards were asked, until a choice is made;
+    `nominated` says that a shard may hold a charge for it.
     """
 
     ask: int
@@ -75,12 +75,15 @@ class Ask(Struct, array_like=True):
 
     @classmethod
     def load(cls, plain: list[Any]) -> "Ask":
-        """Inverse of dump."""
+        """Inverse of dump; older ones kept `lefts` to the end."""
         columns = [
             dict(value) if name in _BY_NUMBER else value
             for name, value in zip(cls.__struct_fields__, plain, strict=True)
         ]
-        return msgspec.convert(columns, cls)
+        ask = msgspec.convert(columns, cls)
+        if ask.phase not in ASKED:
+            ask.lefts = {}
+        return ask
 
 
 class Run(Struct, array_like=True):
@@ -102,6 +105,7 @@ class Run(Struct, array_like=True):
 
 
 _BY_NUMBER = {"lefts", "found"}
+ASKED = (Phase.DRY_RUN, Phase.ANSWERED, Phase.JUDGING)
 DECIDABLE = (Phase.NEW, Phase.ANSWERED, Phase.NOMINATED)
 
 

@@ -7,7 +7,7 @@ from services.preemption.core import PreemptionCore, parse_config
 from services.preemption.transitions import TRANSITIONS, Phase, following
 from shared.events.base import Configured
 from shared.events.binding import Bound, Evicted, EvictionFailed
-from shared.events.ingest import PodsAssigned, PodsGone
+from shared.events.ingest import BudgetSet, PodsAssigned, PodsGone
 from shared.events.placement import (
     Candidate,
     CandidatesFound,
@@ -110,6 +110,21 @@ def ready():
 
 def is_over(mesh):
     return mesh.state.asks == {} and mesh.core.due_ms(mesh.state) is None
+
+
+def test_what_budgets_allowed_is_kept_until_a_choice_is_made_in_snapshots_of_older_versions_too():
+    mesh = preemption()
+    asked = replace(wanted(), others=pack([51]))
+    mesh.when(*(BudgetSet(budget, 1, f"default/b{budget}") for budget in (1, 2)), asked)
+    mesh.reload()
+    assert mesh.state.asks[1].lefts == mesh.state.asks[2].lefts == {1: 1, 2: 1}
+    mesh.when(replace(found(), series=(candidate(1, 2),), cut=True))
+    assert mesh.state.asks[1].lefts == {}
+    written = mesh.dumped()
+    mesh.state.asks[1].lefts = {1: 1, 2: 1}
+    assert mesh.dumped() != written
+    mesh.reload()
+    assert mesh.dumped() == written
 
 
 def test_a_pod_that_asks_is_tried_out_by_the_shards():
