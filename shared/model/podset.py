@@ -1,7 +1,7 @@
 """A set of pod ids as one dense column: for facts about very many pods (gone, assigned).
 
 Ids are dense and never used twice, so a byte per pod ever met is small and needs no hashing. It
-never forgets; it knows nothing of why a pod is in it.
+never forgets; it knows nothing of why a pod is in it. Other ids of that kind may be in one, too.
 """
 
 import numpy as np

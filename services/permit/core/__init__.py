@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from services.permit.core.config import Config, parse_config
 from services.permit.core.plan import make_plan
 from services.permit.core.state import (
@@ -205,15 +207,17 @@ def _dispatched(state: PermitState, event: GangDispatched) -> None:
     if earlier is not None:
         earlier.stale = True
         state.note(earlier)
-    gate = state.gates.get(gang)
-    start_ms, races = (gate.start_ms, gate.races) if gate is not None else (state.now_ms, 0)
-    state.set_gate(gang, Gate(start_ms, event.timeout_ms, event.attempt, races))
+    is_deleted = gang in state.deleted and gang not in state.versions
+    if not is_deleted:
+        gate = state.gates.get(gang)
+        start_ms, races = (gate.start_ms, gate.races) if gate is not None else (state.now_ms, 0)
+        state.set_gate(gang, Gate(start_ms, event.timeout_ms, event.attempt, races))
     groups = [
         (members.sig, state.settled.outside(unpack(members.ids).tolist()))
         for members in event.members
     ]
     attempt = Attempt(gang, event.attempt, event.version, max(1, event.min_count), groups)
-    attempt.stale = state.versions.get(gang, 0) > event.version
+    attempt.stale = is_deleted or state.versions.get(gang, 0) > event.version
     state.open(attempt)
 
 
@@ -235,6 +239,7 @@ def _group_changed(state: PermitState, event: GangSet | GangGone) -> None:
     attempt = state.latest(event.gang)
     if isinstance(event, GangGone):
         state.versions.pop(event.gang, None)
+        state.deleted.add(np.array([event.gang], np.int64))
         state.end_gate(event.gang)
         is_stale = True
     else:

@@ -145,6 +145,9 @@ class PermitState(MachineState):
         self.gates: dict[int, Gate] = {}
         self.attempts: dict[Key, Attempt] = {}
         self.settled = PodSet()
+        self.deleted = (
+            PodSet()
+        )  # groups that were deleted once: attempts at them may be on their way
         self.member_of: dict[int, Key] = {}
         self.todo: set[Key] = set()
         self.timers: list[tuple[int, int]] = []
@@ -204,15 +207,18 @@ class PermitState(MachineState):
             [[gang, msgspec.to_builtins(gate)] for gang, gate in sorted(self.gates.items())],
             [attempt.dump() for _key, attempt in sorted(self.attempts.items())],
             self.settled.dump(),
+            self.deleted.dump(),
         ]
 
     def restore(self, body: Any) -> None:
         """Become what `body` was made of."""
-        config, versions, gates, attempts, settled = body
+        config, versions, gates, attempts, settled, *more = body
         self.config = msgspec.convert(config, Config)
         self.versions = dict(versions)
         for gang, gate in gates:
             self.set_gate(gang, msgspec.convert(gate, Gate))
         self.settled = PodSet.load(settled)
+        # Older snapshots have none.
+        self.deleted = PodSet.load(more[0] if more else b"")
         for attempt in attempts:
             self.open(Attempt.load(attempt))

@@ -276,6 +276,19 @@ def test_a_deleted_group_aborts_the_attempt_and_its_gate():
     assert mesh.core.due_ms(mesh.state) is None
 
 
+def test_an_attempt_at_a_group_that_was_deleted_while_it_was_on_its_way_is_released():
+    mesh = permit()
+    assert mesh.when(GangSet(1, "a/b", 3, GATE_MS, 1), GangGone(1)) == []
+    mesh.reload()
+    assert mesh.when(dispatched(THREE)) == [STALE]
+    assert mesh.core.due_ms(mesh.state) is None
+    assert mesh.when(GangSet(1, "a/b", 3, GATE_MS, 2), dispatched(THREE, attempt=2)) == [
+        GangReleased(1, 2, (), 0, stale=True)
+    ]
+    again = dispatched(THREE, attempt=3, version=2)
+    assert mesh.when(again) == [OfferAsked(1, 3, members(THREE))]
+
+
 def test_the_gate_gives_everything_back():
     mesh = holding(2, counts=((2,), (1,)))
     mesh.when(held(0, [1, 2]))
