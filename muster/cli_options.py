@@ -5,9 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from shared.model.ids import SHARDS_MAX
+
 
 def _shards(text: str) -> Any:
-    return typer.Option("--placements", "-p", min=1, max=64, help=text)
+    return typer.Option("--placements", "-p", min=1, max=SHARDS_MAX, help=text)
 
 
 Shards = Annotated[int, _shards("Placement shards.")]

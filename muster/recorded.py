@@ -17,6 +17,7 @@ from shared.machine.fold import NeedsReset
 from shared.machine.reader import JournalGap
 from shared.machine.record import RecordUnreadable
 from shared.machine.reset import EpochBus, EpochStore, epochs
+from shared.model.ids import SHARDS_MAX
 from shared.ports.bus import Bus, CutAway
 from shared.ports.snapshots import SnapshotStore
 
@@ -97,6 +98,6 @@ async def _epoch(bus: Bus) -> int:
 
 def _placements(run: Path) -> int:
     found = read_meta(run).get("placements")
-    if not isinstance(found, int) or found < 1:
-        raise UsageFault(f"{run / META}: placements must be a number of at least 1")
+    if not isinstance(found, int) or not 1 <= found <= SHARDS_MAX:
+        raise UsageFault(f"{run / META}: placements must be a number from 1 to {SHARDS_MAX}")
     return found

@@ -12,6 +12,9 @@ PERMIT = "permit/0"
 PREEMPTION = "preemption/0"
 BINDING = "binding/0"
 
+SHARDS_MAX = 60
+"""Of one mesh: sets of shards are the bits of one integer, in states and snapshots."""
+
 
 def placement(shard: int) -> str:
     """Journal name of one placement partition."""

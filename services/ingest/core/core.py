@@ -8,7 +8,7 @@ from services.ingest.core.assigned import pods_bound_seen
 from services.ingest.core.config import Config, parse_config
 from services.ingest.core.groups import budgets_gone, budgets_seen, gangs_gone, gangs_seen
 from services.ingest.core.lists import FIRST, list_began, list_ended
-from services.ingest.core.nodes import SHARD_MASK, nodes_gone, nodes_seen
+from services.ingest.core.nodes import nodes_gone, nodes_seen
 from services.ingest.core.objects import objects_gone, objects_seen, tell_storage
 from services.ingest.core.pods import pods_deleted_seen, pods_seen
 from services.ingest.core.queued import requeue
@@ -28,7 +28,7 @@ from shared.events.ingest import (
     WorldListed,
 )
 from shared.model.columns import split
-from shared.model.ids import INGEST
+from shared.model.ids import INGEST, SHARDS_MAX
 
 OWN = IngestEvent.__args__
 TOLD_BYTES_MAX = 4 << 20
@@ -43,7 +43,7 @@ class IngestCore:
 
     def __init__(self, placements: int = 1) -> None:
         """Nodes are routed to shards 0..placements-1."""
-        assert 1 <= placements <= SHARD_MASK, f"{placements} placements"
+        assert 1 <= placements <= SHARDS_MAX, f"{placements} placements"
         self.placements = placements
         self._evolve: dict[type, Callable[[IngestState, Any], None]] = {
             Configured: _configured,

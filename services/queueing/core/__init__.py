@@ -68,11 +68,17 @@ from shared.events.queueing import (
     ReasonsAsked,
     Woken,
 )
-from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
+from shared.model.ids import (
+    BINDING,
+    INGEST,
+    PERMIT,
+    PREEMPTION,
+    QUEUEING,
+    SHARDS_MAX,
+    placement,
+)
 
 __all__ = ["Config", "QueueingCore", "QueueingState", "parse_config", "why"]
-
-SHARDS_MAX = 60  # shards are bits of one integer
 
 
 def _configured(state: QueueingState, event: Configured) -> None:
@@ -136,7 +142,7 @@ class QueueingCore:
 
     def __init__(self, placements: int) -> None:
         """`placements` is the number of shards (fixed for an epoch)."""
-        assert 1 <= placements <= SHARDS_MAX
+        assert 1 <= placements <= SHARDS_MAX, f"{placements} placements"
         self.placements = placements
         shards = (placement(shard) for shard in range(placements))
         self.sources: tuple[str, ...] = (INGEST, *shards, PERMIT, PREEMPTION, BINDING)

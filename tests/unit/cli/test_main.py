@@ -5,7 +5,9 @@ import pytest
 from muster import __main__, cli
 from muster.cli import main
 from muster.commands import story
-from muster.faults import EXIT_INTERRUPTED
+from muster.faults import EXIT_INTERRUPTED, EXIT_USAGE
+from services.queueing.core import QueueingCore
+from shared.model.ids import SHARDS_MAX
 
 
 def test_ctrl_c_ends_a_command_with_one_line(monkeypatch, capsys):
@@ -24,6 +26,25 @@ def test_ctrl_c_before_there_is_a_command_ends_with_one_line_too(monkeypatch, ca
     monkeypatch.setattr(cli, "main", interrupted)
     assert __main__.main() == EXIT_INTERRUPTED
     assert capsys.readouterr().err == "muster: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "flood:count=1"],
+        ["serve", "all", "--bus", "sqlite:nowhere"],
+        ["simulate"],
+        ["replay", "runs/x"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_more_shards_than_a_mesh_can_have_are_refused_before_anything_starts(words, capsys):
+    QueueingCore(SHARDS_MAX).new()
+    assert main([*words, "--placements", str(SHARDS_MAX + 1)]) == EXIT_USAGE
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "--placements" in said.err
+    assert str(SHARDS_MAX) in said.err
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["run", "-h"]])
