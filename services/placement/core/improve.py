@@ -30,9 +30,8 @@ def improved(state: PlacementState) -> Improved:
     rows = state.table.rows_of(sorted(state.better))
     maybe = _quick(state, rows)
     fits = [sig for sig in maybe[:CHECKS_MAX] if _fits(state, sig, rows)]
-    found = [*fits, *maybe[CHECKS_MAX:]]
-    found += [sig for sig in hopeless.some_hope(state, rows) if sig not in found]
-    found += [sig for sig in again.due(state) if sig not in found]
+    others = (*hopeless.some_hope(state, rows), *again.due(state))
+    found = dict.fromkeys((*fits, *maybe[CHECKS_MAX:], *others))
     return Improved(state.shard, pack(found), state.world)
 
 
