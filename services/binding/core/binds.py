@@ -173,11 +173,9 @@ def _binds_asked(state: BindingState, pods: I64) -> BindsAsked:
 
 def ask_due(state: BindingState) -> Iterator[Event]:
     """Repeats, reads, fences, writes of volumes and plugins whose time has come, by id."""
-    if not state.due:
-        return
-    now_ms, table = state.now_ms, state.table
+    table = state.table
     groups: dict[Phase, list[int]] = {phase: [] for phase in (*SLOW, Phase.WRITTEN)}
-    for pod in sorted(pod for pod, due_ms in state.due.items() if due_ms <= now_ms):
+    for pod in state.due.until(state.now_ms):
         groups[Phase(table.phases.item(table.row(pod)))].append(pod)
     for phase, pods in groups.items():
         for start in range(0, len(pods), EFFECT_PODS_SLOW):

@@ -126,7 +126,7 @@ class BindingCore:
             return state.now_ms
         if state.judge_new or state.judged:
             return state.now_ms
-        due_ms = min(state.due.values()) if state.due else None
+        due_ms = state.due.first_ms()
         if state.evictions:
             other_ms = evictions.evictions_due_ms(state)
             if other_ms is not None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from services.binding.core import promises
 from services.binding.core.config import Config
+from services.binding.core.due import Due
 from services.binding.core.state import (
     NODE_LIVE,
     BindingState,
@@ -243,7 +244,7 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.waiting = dict.fromkeys(saved.waiting, True)
     if saved.todo:
         state.todo.append(unpack(saved.todo))
-    state.due = dict(saved.due)
+    state.due = Due(saved.due)
     state.next_effect = saved.next_effect
     state.effects = {effect: event for effect, _left, event in saved.effects}
     state.left = {effect: left for effect, left, _event in saved.effects}

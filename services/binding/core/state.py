@@ -7,6 +7,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from services.binding.core.config import Config
+from services.binding.core.due import Due
 from services.binding.core.table import BindTable
 from services.binding.transitions import Evicting
 from shared.events.base import Event
@@ -102,7 +103,7 @@ class BindingState(MachineState):
         self.judge_new: dict[int, VictimsAsked] = {}  # by ask: extenders are to be asked
         self.judged: dict[int, ExtendersPreempted] = {}  # by ask: to be told to preemption
         self.todo: deque[int | I64] = deque()
-        self.due: dict[int, int] = {}
+        self.due = Due()
         self.next_effect = 1
         self.effects: dict[int, Event] = {}
         self.left: dict[int, int] = {}

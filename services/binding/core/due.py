@@ -1,0 +1,52 @@
+"""When pods go on, by pod, and who is first without a look at all of them.
+
+While the API is away tens of thousands of pods wait for their repeat, and each turn asks for the
+first one.
+"""
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+
+class Due(dict[int, int]):
+    """Pod -> time in ms. Set times pod by pod; pods that were taken out are skipped when met."""
+
+    __slots__ = ("_pods", "_times")
+
+    def __init__(self, times: Iterable[tuple[int, int]] = ()) -> None:
+        """Pairs of pod and time."""
+        super().__init__()
+        self._pods: dict[int, list[int]] = {}  # by time
+        self._times: list[int] = []  # a heap
+        for pod, at_ms in times:
+            self[pod] = at_ms
+
+    def __setitem__(self, pod: int, at_ms: int) -> None:
+        super().__setitem__(pod, at_ms)
+        pods = self._pods.get(at_ms)
+        if pods is None:
+            self._pods[at_ms] = [pod]
+            heappush(self._times, at_ms)
+        else:
+            pods.append(pod)
+
+    def first_ms(self) -> int | None:
+        """The first time; None when there is none."""
+        while self._times:
+            at_ms = self._times[0]
+            pods = self._pods[at_ms]
+            while pods and self.get(pods[-1]) != at_ms:
+                pods.pop()
+            if pods:
+                return at_ms
+            del self._pods[heappop(self._times)]
+        return None
+
+    def until(self, now_ms: int) -> list[int]:
+        """The pods whose time has come, ascending."""
+        first_ms = self.first_ms()
+        if first_ms is None or first_ms > now_ms:
+            return []
+        times = [at_ms for at_ms in self._pods if at_ms <= now_ms]
+        found = {pod for at_ms in times for pod in self._pods[at_ms] if self.get(pod) == at_ms}
+        return sorted(found)
