@@ -6,9 +6,9 @@ copies what came meanwhile, after which the next commit begins the WAL anew.
 """
 
 import asyncio
+import logging
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 from shared.adapters.sqlite_bus_file import SqliteFile
 from shared.ports.bus import BusUnavailable
@@ -17,9 +17,13 @@ PAGES = 2_000
 PAGE_BYTES = 4_096
 COPY = "PRAGMA wal_checkpoint(PASSIVE)"  # never waits for anybody
 
+log = logging.getLogger("muster.bus.sqlite")
+
 
 class Checkpoints:
-    """One per file. Errors are left to the next commit, which meets the same disk."""
+    """One per file. Errors are told, once each, and left to the next commit, which meets the same
+    disk.
+    """
 
     def __init__(self, file: SqliteFile) -> None:
         self._file = file
@@ -27,6 +31,7 @@ class Checkpoints:
         self._thread: ThreadPoolExecutor | None = None
         self._connection: sqlite3.Connection | None = None
         self._copying = False
+        self._told = ""
 
     def wrote(self, sizes_bytes: list[int]) -> None:
         """A commit with records of these sizes is in the WAL."""
@@ -44,17 +49,27 @@ class Checkpoints:
         copying = loop.run_in_executor(self._thread, self._copy)
         copying.add_done_callback(self._finish)
 
-    def _copy(self) -> None:
+    def _copy(self) -> str:
+        """What went wrong."""
         assert self._connection is not None
-        with suppress(sqlite3.Error):
+        try:
             self._connection.execute(COPY)
+        except sqlite3.Error as error:
+            return str(error)
+        return ""
 
-    def _finish(self, _copied: asyncio.Future[None]) -> None:
+    def _finish(self, copied: asyncio.Future[str]) -> None:
         self._copying = False
         self._pages = 0
+        text = "" if copied.cancelled() else copied.result()
         if self._connection is not None:
-            with suppress(BusUnavailable):
+            try:
                 self._file.execute(COPY)
+            except BusUnavailable as error:
+                text = text or str(error)
+        if text and text != self._told:
+            log.warning("%s: the WAL was not copied back: %s", self._file.path, text)
+        self._told = text
 
     def close(self) -> None:
         """Wait for a copy under way."""

@@ -90,3 +90,18 @@ async def test_the_wal_is_copied_back_beside_the_loop_and_begun_anew(path: Path,
     log.close()
     assert os.listdir(path.parent).count("bus.db-wal") == 0
     assert len(await committed(path, CAUSE)) == 500
+
+
+async def test_a_wal_that_cannot_be_copied_back_is_told_of_once(path: Path, monkeypatch, caplog):
+    monkeypatch.setattr(sqlite_bus_checkpoints, "PAGES", 10)
+    log = SqliteLog(path, exclusive=True)
+    bus = SqliteBus(log)
+    for position in range(100):
+        refused = position < 80
+        copy = "PRAGMA wal_checkpoint(" if refused else "PRAGMA wal_checkpoint(PASSIVE)"
+        monkeypatch.setattr(sqlite_bus_checkpoints, "COPY", copy)
+        await bus.append(CAUSE, position, bytes(8_000))
+        await asyncio.sleep(0.001)
+    log.close()
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f"{path}: the WAL was not copied back: ")
