@@ -6,6 +6,7 @@ which names are asked for. Nothing here decides anything about pods.
 
 import asyncio
 import gc
+import logging
 import os
 import time
 import uuid
@@ -34,6 +35,8 @@ from shared.ports.bus import Bus, BusUnavailable, JournalName, split_journal
 from shared.ports.cluster import Cluster
 from shared.ports.extenders import Binders, Judges
 from shared.ports.snapshots import SnapshotStore
+
+log = logging.getLogger("muster.mesh")
 
 
 class WallClock:
@@ -85,6 +88,17 @@ def readers_of(journal: str, placements: int) -> tuple[str, ...]:
     )
 
 
+class _Member(Member):
+    """Tells of an outage of the bus, once for each."""
+
+    told = -1
+
+    def failed(self, error: Exception) -> None:
+        if self.told != self.terms:
+            self.told = self.terms
+            log.warning("%s: no answer from the bus, asking again: %s", self.journal, error)
+
+
 @dataclass
 class Mesh:
     """What members share. `bus_of` gives each instance a client of its own; `shared_bus` closes
@@ -127,7 +141,7 @@ class Mesh:
                 rhythm(core, self.pace, self.is_alone),
             )
 
-        return Member(JournalName(journal), bus, host, make_owner)
+        return _Member(JournalName(journal), bus, host, make_owner)
 
     def _shell(self, journal: str) -> Shell:
         if journal.startswith("ingest/"):

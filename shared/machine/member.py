@@ -45,10 +45,14 @@ class Member:
             except OwnershipLost:
                 await owner.close()
                 self.owner, waits = None, True
-            except (AppendUnknown, BusUnavailable):
+            except (AppendUnknown, BusUnavailable) as error:
+                self.failed(error)
                 await owner.close()
                 self.owner = None
                 await asyncio.sleep(RETRY_MS / 1000)
+
+    def failed(self, error: Exception) -> None:
+        """The bus does not answer, and is asked again: for who composes members to tell people."""
 
     async def _stand_by(self, at_start: bool) -> None:
         """Wait until the journal is free: empty, last claimed by this very member (at start), or
