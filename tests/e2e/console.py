@@ -12,12 +12,6 @@ from msgspec import Struct
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 400
 
-OTHER_MACHINES = (
-    {"PYTHONHASHSEED": "1"},
-    {"PYTHONHASHSEED": "2", "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3 AVX512F AVX512_SKX"},
-)
-"""Environments in which a replay must come to the same, bit by bit."""
-
 
 class Ran(Struct, frozen=True):
     """What came of a command."""

@@ -21,8 +21,9 @@ from shared.testing.kafka_server import (
     KafkaBroker,
 )
 from tests.brokers import running_broker
-from tests.e2e.console import OTHER_MACHINES, ROOT, Ran, muster
+from tests.e2e.console import ROOT, Ran, muster
 from tests.e2e.trial import Trial, now_ms
+from tests.machines import OTHER_MACHINES
 
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 

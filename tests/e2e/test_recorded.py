@@ -16,8 +16,9 @@ from muster.commands.replay import replay_run
 from muster.mesh import all_journals
 from shared.machine.record import decode
 from shared.plugins.node_resources_fit import LeastAllocated
-from tests.e2e.console import OTHER_MACHINES, Ran, complaint, muster, run_of_examples
+from tests.e2e.console import Ran, complaint, muster, run_of_examples
 from tests.e2e.newer import SAYS_CLAIM, SAYS_EVENT, alter, newer_claim, newer_event
+from tests.machines import OTHER_MACHINES, features_left
 
 POD = "web-1"
 JOURNALS = all_journals(1)
@@ -80,9 +81,13 @@ def test_a_run_replays_identically(run, begin):
 
 @pytest.mark.parametrize("environ", OTHER_MACHINES, ids=str)
 def test_other_hash_seeds_and_processors_replay_the_same(run, environ):
+    assert not features_left(environ)
     result = muster("replay", run, "--from", "each", "-o", "json", **environ)
     assert result.code == 0, result
-    assert all(one["ok"] for one in result.json()["journals"])
+    journals = result.json()["journals"]
+    assert all(one["ok"] for one in journals)
+    assert {one["journal"] for one in journals if one["start"] == 0} == set(JOURNALS)
+    assert any(one["start"] > 0 for one in journals)
 
 
 def test_a_replay_is_plain_text_when_piped(run):
