@@ -1,4 +1,4 @@
-"""Writes schemas/: one JSON Schema per journal, the records' own, and the topic table.
+"""Writes schemas/: one JSON Schema per journal, that of what is observed, and the records' own.
 
 The files are generated from the types and committed; a test fails when they differ. Run
 `make schemas` after adding a field (with a default: published events never change otherwise).

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from muster import diagrams
-from muster.mesh import all_journals
+from muster.mesh import all_journals, make_core
 from muster.schemas import ROOT, generate
 from shared.events import EVENTS, Observation
 from shared.machine.record import FORMAT, Record, decode
+from shared.model.ids import service_of
 from shared.testing.examples import all_event_types, example
 from tests.contract.add_golden import RECORDS
 from tests.contract.add_snapshots import as_now, body_of, kept, newest
@@ -23,6 +24,32 @@ GOLDEN = Path(ROOT) / "golden" / "events-1.jsonl"
 @pytest.mark.parametrize("name", sorted(generate()))
 def test_the_committed_schema_is_that_of_the_types(name):
     assert (ROOT / name).read_text() == generate()[name], "run 'make schemas' and look at the diff"
+
+
+def test_there_is_no_schema_of_nothing():
+    found = {path.name for path in ROOT.iterdir() if path.is_file()}
+    assert found == generate().keys(), "remove what no type stands for"
+
+
+def topic_table() -> dict[str, set[str]]:
+    """Journal and the journals it reads, as ARCHITECTURE.md says it."""
+    page = (ROOT.parent / "ARCHITECTURE.md").read_text()
+    rows = page.partition("| journal | owns")[2].partition("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return {owns[0].split("`")[1]: set(owns[2].partition(":")[0].split(", ")) for owns in cells}
+
+
+def test_the_table_of_journals_is_that_of_the_cores():
+    told = topic_table()
+    assert told.keys() == {
+        f"{service}/{'P' if service == 'placement' else 0}" for service in EVENTS
+    }
+    for journal, reads in told.items():
+        sources = make_core(journal.replace("P", "1"), 3).sources
+        words = {service_of(name) + "/*" * name.startswith("placement") for name in sources}
+        assert reads == (words or {"nothing"}), journal
+        shards = [name for name in sources if name.startswith("placement/")]
+        assert len(shards) in (0, 3), journal
 
 
 def golden_lines() -> list[dict[str, str]]:
