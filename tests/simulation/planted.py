@@ -14,17 +14,51 @@ from types import CodeType, ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS_MAX = 50
-FOUND, MISSED, NOT_APPLIED = 0, 3, 4
+FOUND, MISSED, NOT_APPLIED, FOUND_OTHERWISE = 0, 3, 4, 5
 
 
 Edit = tuple[str, str]
+Problem = tuple[str, str]
+HALT = "halt"
+SLIPS = (
+    "NameError",
+    "UnboundLocalError",
+    "TypeError",
+    "AttributeError",
+    "ValueError",
+    "KeyError",
+    "IndexError",
+)
+"""What a patch that does not follow the code ends in; it would find itself."""
 
 
 class Bug:
-    """`edits` are (old, new) texts of one module; `first` are the seeds to begin with."""
+    """`edits` are (old, new) texts of one module; `by` are the rules by which it may be found, and
+    pieces of what services say that halt because of it; `first` are the seeds to begin with.
+    """
 
-    def __init__(self, name: str, module: str, *edits: Edit, first: tuple[int, ...] = ()) -> None:
-        self.name, self.module, self.edits, self.first = name, module, edits, first
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        *edits: Edit,
+        by: tuple[str, ...] = (),
+        first: tuple[int, ...] = (),
+    ) -> None:
+        self.name, self.module, self.edits, self.by, self.first = name, module, edits, by, first
+
+    def found_by(self, problems: Sequence[Problem]) -> Problem | None:
+        """The first problem that this bug may be found by."""
+        for rule, text in problems:
+            if rule != HALT and rule in self.by:
+                return rule, text
+            if rule == HALT and not _is_slip(text) and any(said in text for said in self.by):
+                return rule, text
+        return None
+
+
+def _is_slip(text: str) -> bool:
+    return any(f" {kind}" in text for kind in SLIPS)
 
 
 def edit(old: str, new: str) -> Edit:
@@ -85,18 +119,19 @@ def plant(bug: Bug) -> None:
     sys.meta_path.insert(0, _Finder(bug))
 
 
-def hunt(bug: Bug, seeds: Sequence[int]) -> int | None:
-    """The first seed that finds the bug."""
+def hunt(bug: Bug, seeds: Sequence[int]) -> int:
+    """Whether a seed finds the bug. The first one in which anything is wrong must."""
     from muster.simulation.run import simulate
     from muster.simulation.scenario import make_scenario
 
     for seed in seeds:
         result = simulate(make_scenario(seed), redecide=True)
         if not result.is_good:
-            rule, text = result.problems[0]
+            found = bug.found_by(result.problems)
+            rule, text = found or result.problems[0]
             print(f"{bug.name}: seed {seed}: {rule}: {text}"[:400])
-            return seed
-    return None
+            return FOUND_OTHERWISE if found is None else FOUND
+    return MISSED
 
 
 def main(name: str, count: int = SEEDS_MAX) -> int:
@@ -111,7 +146,7 @@ def main(name: str, count: int = SEEDS_MAX) -> int:
         return NOT_APPLIED
     rest = [seed for seed in range(SEEDS_MAX) if seed not in bug.first]
     seeds = [*bug.first, *rest][:count]
-    return MISSED if hunt(bug, seeds) is None else FOUND
+    return hunt(bug, seeds)
 
 
 if __name__ == "__main__":

@@ -176,7 +176,10 @@ def ask_due(state: BindingState) -> Iterator[Event]:
     table = state.table
     groups: dict[Phase, list[int]] = {phase: [] for phase in (*SLOW, Phase.WRITTEN)}
     for pod in state.due.until(state.now_ms):
-        groups[Phase(table.phases.item(table.row(pod)))].append(pod)
+        row = table.row(pod)
+        phase = Phase(table.phases.item(row))
+        assert phase in groups, f"pod {pod} to node {table.nodes.item(row)}: due in {phase.name}"
+        groups[phase].append(pod)
     for phase, pods in groups.items():
         for start in range(0, len(pods), EFFECT_PODS_SLOW):
             part = np.array(pods[start : start + EFFECT_PODS_SLOW], np.int64)

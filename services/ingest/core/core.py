@@ -169,7 +169,7 @@ def _size_bytes(event: Event) -> int:
 
 def _told(state: IngestState, event: Event) -> None:
     """One of our own: it was the next one to be told."""
-    first = state.outbox.popleft()
+    first = state.outbox.popleft() if state.outbox else None
     assert type(first) is type(event), f"{INGEST}: {event} told where {first} was next"
 
 

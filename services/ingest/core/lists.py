@@ -12,6 +12,7 @@ from services.ingest.core.pods import forget
 from services.ingest.core.state import Bracket, IngestState
 from shared.events.ingest import ListApplied, ListDoubted, WorldListed
 from shared.events.observed import ListBegan, ListEnded
+from shared.model.ids import INGEST
 
 FIRST = ("nodes", "budgets", "gangs", "pods")
 """Listed before anything is placed. Other objects are too, as they are listed before the pods; but
@@ -92,6 +93,8 @@ def _missing(state: IngestState, kind: str, bracket: Bracket) -> list[str]:
     for uid, slot in table.slots.items():
         if slot in wanted:
             wanted[slot] = uid
+    lost = [table.ids.item(slot) for slot, uid in wanted.items() if not uid]
+    assert not lost, f"{INGEST}: pods {lost} live on, and no uid leads to them"
     return list(wanted.values())
 
 

@@ -54,7 +54,9 @@ def may_land(state: PlacementState, rows: I64, before: I8) -> list[tuple[int, Un
     found = []
     for row, kind in zip(rows[chosen].tolist(), before[chosen].tolist(), strict=True):
         pod, node = row + ledger.base, int(ledger.node[row])
-        gang, attempt = holds[pod] if kind == State.HELD else (0, 0)
+        is_held = kind == State.HELD
+        assert not is_held or pod in holds, f"pod {pod} is held on node {node}, for no attempt"
+        gang, attempt = holds[pod] if is_held else (0, 0)
         found.append((pod, Unsettled(state.nodes[node].name, node, gang, attempt)))
     return found
 

@@ -22,6 +22,7 @@ BUGS = (
     (Phase.ASKED, "unknown"): Phase.READ,
 """,
         ),
+        by=("definite",),
     ),
     Bug(
         "release-before-outcome",
@@ -34,6 +35,7 @@ BUGS = (
     (Phase.ASKED, "unknown"): Phase.ABANDONED,
 """,
         ),
+        by=("definite",),
     ),
     Bug(
         "revision-not-raised-before-re-placement",
@@ -46,6 +48,7 @@ BUGS = (
     (Phase.ASKED, "refused"): Phase.ABANDONED,
 """,
         ),
+        by=("definite",),
     ),
     Bug(
         "bind-to-a-gone-node-given-up-unfenced",
@@ -58,6 +61,7 @@ BUGS = (
     **{(phase, "node_gone"): Phase.ABANDONED for phase in SENT},
 """,
         ),
+        by=("definite", "due in IDLE"),
     ),
     Bug(
         "fenced-revision-not-kept",
@@ -70,6 +74,7 @@ BUGS = (
 
 """,
         ),
+        by=("conservation",),
     ),
     Bug(
         "foreign-bind-taken-as-ours",
@@ -82,6 +87,7 @@ BUGS = (
         move(state, row, "fact_ours")
 """,
         ),
+        by=("definite",),
     ),
     Bug(
         "doubled-bind",
@@ -95,6 +101,7 @@ BUGS = (
                 yield BindsAsked(effect, ids, other, pack(table.revisions[rows]))
 """,
         ),
+        by=("one-decision-per-bind",),
     ),
     Bug(
         "last-victim-not-last",
@@ -107,6 +114,7 @@ BUGS = (
         elif phase is Evicting.HELD:
 """,
         ),
+        by=("last-victim-last",),
     ),
     Bug(
         "remade-node-is-foreign",
@@ -119,5 +127,6 @@ BUGS = (
     return name == ""
 """,
         ),
+        by=("definite",),
     ),
 )

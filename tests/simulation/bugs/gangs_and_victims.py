@@ -14,6 +14,7 @@ max(1, event.min_count), groups)
 max(1, event.min_count - 1), groups)
 """,
         ),
+        by=("gang-whole",),
     ),
     Bug(
         "gone-member-committed",
@@ -26,6 +27,7 @@ max(1, event.min_count - 1), groups)
 
 """,
         ),
+        by=("keeps the gone",),
     ),
     Bug(
         "eviction-before-nomination",
@@ -41,6 +43,7 @@ max(1, event.min_count - 1), groups)
                 yield EvictAsked(ask.ask, ask.pod, chosen.node, chosen.victims)
 """,
         ),
+        by=("evict_asked is not allowed in NOMINATING",),
     ),
     Bug(
         "own-evictions-not-counted",
@@ -53,6 +56,7 @@ max(1, event.min_count - 1), groups)
         return max(0, self.allowed.get(budget, 0))
 """,
         ),
+        by=("budget",),
     ),
     Bug(
         "stale-answer-ends-nothing",
@@ -65,6 +69,7 @@ max(1, event.min_count - 1), groups)
             return
 """,
         ),
+        by=("preempts", "no-pod-lost"),
         first=(13,),
     ),
 )

@@ -15,6 +15,7 @@ BUGS = (
             listed = Watched(listed.revision, listed.events[: len(listed.events) * 2 // 3])
 """,
         ),
+        by=("no-pod-lost",),
     ),
     Bug(
         "watch-resumed-too-late",
@@ -27,6 +28,7 @@ BUGS = (
         self._since = owner.state.revision and owner.state.revision + 9
 """,
         ),
+        by=("conservation", "no-pod-lost"),
     ),
     Bug(
         "lifted-gate-not-noticed",
@@ -39,6 +41,7 @@ BUGS = (
     changed = other_sig | other_gang
 """,
         ),
+        by=("no-pod-lost",),
     ),
     Bug(
         "only-one-of-many-deletes-told",
@@ -51,5 +54,6 @@ BUGS = (
     forget(state, [slot for slot in found if slot >= 0][:1])
 """,
         ),
+        by=("no uid leads to them", "rows, "),
     ),
 )

@@ -16,6 +16,7 @@ BUGS = (
             (),
 """,
         ),
+        by=("exactly-once", "is not a legal transition"),
     ),
     Bug(
         "void-records-applied",
@@ -36,6 +37,7 @@ BUGS = (
         if False:
 """,
         ),
+        by=("exactly-once",),
     ),
     Bug(
         "position-not-checked",
@@ -48,6 +50,7 @@ BUGS = (
                 self.folded.own.next = error.actual
 """,
         ),
+        by=("exactly-once", "reserved is not allowed in"),
     ),
     Bug(
         "effect-before-acknowledged",
@@ -62,6 +65,7 @@ BUGS = (
             await self._record(now_ms, received, events)
 """,
         ),
+        by=("record-first",),
     ),
     Bug(
         "no-fresh-claim-after-a-failed-append",
@@ -86,6 +90,7 @@ from shared.ports.bus import Bus, JournalName, WrongPosition
 from shared.ports.bus import AppendUnknown, Bus, JournalName, WrongPosition
 """,
         ),
+        by=("record-first", "JournalGap"),
     ),
     Bug(
         "snapshot-with-wrong-cursors",
@@ -98,6 +103,7 @@ name: (at.next, at.term) for
 name: (at.next + 1, at.term) for
 """,
         ),
+        by=("exactly-once", "RecordUnreadable"),
     ),
     Bug(
         "outcomes-not-recorded",
@@ -110,6 +116,7 @@ name: (at.next + 1, at.term) for
             b"",
 """,
         ),
+        by=("definite", "told where None was next"),
     ),
     Bug(
         "open-effects-not-sent-again",
@@ -123,6 +130,7 @@ name: (at.next + 1, at.term) for
         self.shell.start(self)
 """,
         ),
+        by=("conservation", "no-pod-lost"),
     ),
     Bug(
         "cut-below-the-newest-snapshot",
@@ -143,6 +151,7 @@ return found[1].cursors.get(self._journal, 0) if len(found) > 1 else 0
 return found[0].cursors.get(self._journal, 0) if found else 0
 """,
         ),
+        by=("NeedsReset", "CutAway"),
         first=(6,),
     ),
 )

@@ -20,9 +20,10 @@ BUGS = (
         return stale
 """,
             """
-    del fits
+    del there
 """,
         ),
+        by=("victims", "victims-suffice"),
         first=(36,),
     ),
     Bug(
@@ -36,6 +37,7 @@ BUGS = (
             elif victim.priority <= self.priority:
 """,
         ),
+        by=("victims",),
     ),
     Bug(
         "budget-ignored",
@@ -48,6 +50,7 @@ BUGS = (
                 if left[one] < -9:
 """,
         ),
+        by=("budget",),
     ),
     Bug(
         "nobody-reprieved",
@@ -62,6 +65,7 @@ BUGS = (
                     scratch.remove(sig, victim.mask)
 """,
         ),
+        by=("victims-needed",),
     ),
     Bug(
         "nomination-not-charged",
@@ -74,6 +78,7 @@ BUGS = (
         if one.pod == -1:
 """,
         ),
+        by=("nominated-space",),
         first=(8,),
     ),
     Bug(
@@ -88,6 +93,7 @@ BUGS = (
         if state.retired and sig in state.retired:
 """,
         ),
+        by=("no-pod-lost",),
     ),
     Bug(
         "hold-not-released-on-timeout",
@@ -104,6 +110,7 @@ BUGS = (
         _give_back(state, ids)
 """,
         ),
+        by=("conservation", "no-pod-lost", "for no attempt"),
     ),
     Bug(
         "hold-not-released",
@@ -118,6 +125,7 @@ BUGS = (
     state.holds.pop((event.gang, event.attempt), None)
 """,
         ),
+        by=("conservation", "no-pod-lost", "for no attempt"),
     ),
     Bug(
         "foreign-pods-ignored",
@@ -134,6 +142,7 @@ BUGS = (
     if state.unsettled:
 """,
         ),
+        by=("no-over-commit",),
     ),
     Bug(
         "failed-reservation-kept",
@@ -146,6 +155,7 @@ BUGS = (
         state.ledger.kind[state.ledger.row(pod)] = State.RESERVED
 """,
         ),
+        by=("conservation",),
     ),
     Bug(
         "over-commit-by-one",
@@ -159,6 +169,7 @@ BUGS = (
             amounts[self.resources[name]] = min(float(amount), SCORED_MAX if scored else AMOUNT_MAX)
 """,
         ),
+        by=("no-over-commit",),
     ),
     Bug(
         "cordon-not-noticed",
@@ -175,6 +186,7 @@ BUGS = (
     def _append
 """,
         ),
+        by=("replay", "hard-constraints"),
         first=(6,),
     ),
     Bug(
@@ -188,6 +200,7 @@ BUGS = (
         if node < 0:
 """,
         ),
+        by=("no-over-commit",),
     ),
     Bug(
         "bound-taken-for-the-fact",
@@ -203,6 +216,7 @@ BUGS = (
     if size(event.ids) <= FEW and not state.deferred and not state.failed:
 """,
         ),
+        by=("no-over-commit",),
         first=(34,),
     ),
     Bug(
@@ -216,5 +230,6 @@ BUGS = (
             """
 """,
         ),
+        by=("conservation",),
     ),
 )

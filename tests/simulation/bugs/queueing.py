@@ -15,6 +15,7 @@ BUGS = (
             members.improved(state, number)
 """,
         ),
+        by=("no-pod-lost",),
     ),
     Bug(
         "leaked-credit",
@@ -27,6 +28,7 @@ BUGS = (
         shard.units -= max(0, count - 1)
 """,
         ),
+        by=("credits taken, owed",),
     ),
     Bug(
         "set-order-output",
@@ -39,6 +41,7 @@ BUGS = (
     return ", ".join({f"{count} {text}" if count else text for text, count in reasons})
 """,
         ),
+        by=("message",),
     ),
     Bug(
         "clock-in-decide",
@@ -52,6 +55,7 @@ BUGS = (
         yield LaneTaken(gang.gang, state.now_ms + LANE_MS + late_ms)
 """,
         ),
+        by=("replay",),
     ),
     Bug(
         "gang-member-counted-twice",
@@ -64,6 +68,7 @@ BUGS = (
     return 2 * gang.waiting + gang.running >= gang.min_count
 """,
         ),
+        by=("gang-members",),
     ),
     Bug(
         "one-refusal-counts-for-all",
@@ -76,6 +81,7 @@ BUGS = (
         state.set_mask(sig, state.all_mask)
 """,
         ),
+        by=("no-pod-lost",),
     ),
     Bug(
         "preemptor-asks-while-victims-leave",
@@ -89,6 +95,7 @@ BUGS = (
     if waits.any():
 """,
         ),
+        by=("victims asked for twice",),
     ),
     Bug(
         "nominated-preemptor-forgotten",
@@ -101,6 +108,7 @@ BUGS = (
     state.nominated.pop(pod, None)
 """,
         ),
+        by=("AssertionError: nominated",),
     ),
     Bug(
         "abandoned-bind-not-retried",
@@ -110,8 +118,9 @@ BUGS = (
             moves.back_off(state, np.sort(found), is_error=True)
 """,
             """
-            found.sort()
+            pass
 """,
         ),
+        by=("no-pod-lost",),
     ),
 )
