@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from shared.adapters.worlds.settings import data_root
-from tests import tools
+from tests import collected, tools
 from tests.simulation import coverage_files
 
 # The same examples on every run and machine: a red test is red for everybody.
@@ -20,13 +20,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_configure() -> None:
-    coverage_files.prepare()
+    collected.prepare()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     # Test workers end with a summary as well, which nobody sees.
     if not hasattr(terminalreporter.config, "workerinput"):
         coverage_files.report(terminalreporter.write_line)
+        collected.clear()
 
 
 @pytest.fixture(autouse=True)

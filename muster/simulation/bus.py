@@ -105,9 +105,7 @@ class SimLog:
         """Drawn for each append."""
         if self.rng.random() >= self.faults.append_fails:
             return Fate.STORED
-        fate = FAILURES[self.rng.randrange(len(FAILURES))]
-        self.seen[fate] += 1
-        return fate
+        return FAILURES[self.rng.randrange(len(FAILURES))]
 
 
 class SimBus:
@@ -131,16 +129,21 @@ class SimBus:
         fate = log.fate()
         await asyncio.sleep(self._append_s * (0.5 + rng.random()))
         if fate is Fate.LOST_UNKNOWN:
-            raise AppendUnknown(f"{journal}: append timed out")
+            raise self._unknown(journal, fate)
         if fate is Fate.LATE_UNKNOWN:
             late_s = rng.choice((0.05, 0.25, 0.6, 2.0, 5.0))
             self._loop.call_later(late_s, log.land_late, journal, expected, payload)
-            raise AppendUnknown(f"{journal}: append timed out")
+            raise self._unknown(journal, fate)
         position = log.land(journal, expected, payload)
         await asyncio.sleep(self._append_s * (0.5 + rng.random()))
         if fate is Fate.LANDED_UNKNOWN:
-            raise AppendUnknown(f"{journal}: append timed out")
+            raise self._unknown(journal, fate)
         return position
+
+    def _unknown(self, journal: JournalName, fate: Fate) -> AppendUnknown:
+        """The sender hears of it only here: what it was drawn for has come true."""
+        self.log.seen[fate] += 1
+        return AppendUnknown(f"{journal}: append timed out")
 
     async def read(
         self, journal: JournalName, start: int, limit_bytes: int = 4 << 20

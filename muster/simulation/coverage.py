@@ -65,6 +65,7 @@ FAULTS = (
 EVENTS = (
     "void-record-skipped",
     "takeover-before-append",
+    "standby-takeover-after-silence",
     "snapshot-fallback",
     "reset",
     "gang-committed",

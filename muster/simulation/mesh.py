@@ -104,6 +104,10 @@ class SimMesh:
     def _ended(self, key: tuple[str, str], process: Process, cause: BaseException | None) -> None:
         if self.processes.get(key) is process:
             del self.processes[key]
+        for owner in process.owners:
+            self.seen["snapshot-fallback"] += len(owner.stats.bad_snapshots)
+            self.seen["takeover-before-append"] += owner.cut_off
+            self.seen["standby-takeover-after-silence"] += owner.took_over
         if self.stopping:
             return
         self.deaths += 1
@@ -112,9 +116,6 @@ class SimMesh:
         asyncio.get_running_loop().call_later(delay_s, self._again, key)
 
     def _note(self, journal: str, process: Process, cause: BaseException | None) -> None:
-        for owner in process.owners:
-            self.seen["snapshot-fallback"] += len(owner.stats.bad_snapshots)
-            self.seen["takeover-before-append"] += owner.cut_off
         match cause:
             case SimCrash():
                 self.crashes[(service_of(journal), cause.point)] += 1

@@ -18,6 +18,7 @@ from muster.simulation.worlds import BALLAST, make_node, make_spec
 from shared.adapters.sim_cluster import SimCluster, SimPod
 from shared.events.observed import PodsSeen
 from shared.events.permit import HoldAsked
+from shared.machine.crash import CrashPoint
 from shared.machine.reset import renamed
 from shared.model.columns import split
 from shared.model.default_spread import Spreader
@@ -75,7 +76,7 @@ class Nemesis:
         self.cluster.delete([uid for uid in self.cluster.pods if uid.startswith(BALLAST)])
 
     def heal(self) -> None:
-        """From here on nothing goes wrong; crashes that nobody came by become plain kills."""
+        """From here on nothing goes wrong, but crashes that nobody came by: they come next."""
         self.healed = True
         self.mesh.log.faults.heal()
         self.mesh.wire.faults.heal()
@@ -84,7 +85,7 @@ class Nemesis:
             process.armed = None
         for crash in self.owed:
             self.mesh.seen["crash-not-reached"] += 1
-            self._kill(crash.journal)
+            self._crash_next(crash.journal)
         self._loop.call_later(ROOM_S, self._make_room)
 
     def _make_room(self) -> None:
@@ -119,6 +120,14 @@ class Nemesis:
                 self.owed.remove(crash)
         else:
             self._arm(crash)
+
+    def _crash_next(self, journal: str) -> None:
+        """Whoever owns a journal dies as its next turn begins."""
+        process = self.mesh.owner_of(journal)
+        if process is None or process.armed is not None:
+            self._loop.call_later(RETRY_S, self._crash_next, journal)
+            return
+        process.armed, process.skips = CrashPoint.BEFORE_CONSUME, 0
 
     def _kill(self, journal: str) -> None:
         process = self.mesh.owner_of(journal)

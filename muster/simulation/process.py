@@ -15,11 +15,13 @@ from muster.simulation.virtual_time import SimClock
 from shared.events.base import Event
 from shared.machine.core import Core
 from shared.machine.crash import CrashPoint
-from shared.machine.member import Member
-from shared.machine.runtime import Host, Owner, OwnershipLost, Shell
+from shared.machine.member import MISSED_HEARTBEATS, Member
+from shared.machine.runtime import HEARTBEAT_MS, Host, Owner, OwnershipLost, Shell
 from shared.machine.snapshots import SnapshotPolicy
 from shared.ports.bus import Bus, WrongPosition
 from shared.ports.snapshots import SnapshotStore
+
+SILENCE_S = MISSED_HEARTBEATS * HEARTBEAT_MS / 1000
 
 
 class SimCrash(BaseException):
@@ -39,9 +41,16 @@ class SimOwner(Owner[Any]):
     can tell it from the new one. That defect is planted as `position-not-checked`.
     """
 
+    member: "SimMember"
     ghost = False
     lost = False
     cut_off = False
+    took_over = False
+
+    async def claim(self) -> None:
+        """See Owner.claim."""
+        await super().claim()
+        self.took_over, self.member.after_silence = self.member.after_silence, False
 
     async def _find_out(self, error: WrongPosition) -> None:
         if not self.ghost:
@@ -70,7 +79,19 @@ class SimOwner(Owner[Any]):
             await super()._snapshot()
 
 
-class EagerMember(Member):
+class SimMember(Member):
+    """Knows whether it has waited for a journal's silence before it claims."""
+
+    after_silence = False
+
+    async def _stand_by(self, at_start: bool) -> None:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        await super()._stand_by(at_start)
+        self.after_silence = loop.time() - began_s >= SILENCE_S
+
+
+class EagerMember(SimMember):
     """Claims at once, whoever owns the journal: the second owner forced beside the first."""
 
     async def _stand_by(self, at_start: bool) -> None:
@@ -107,7 +128,7 @@ class Process:
         self.owners: list[SimOwner] = []
         self.nonces = 0
         self.networks: list[SimNetwork] = []
-        self.member: Member | None = None
+        self.member: SimMember | None = None
         self.task: asyncio.Task[None] | None = None
 
     @property
@@ -119,7 +140,7 @@ class Process:
     def start(self, on_end: Callable[["Process", BaseException | None], None], eager: bool) -> None:
         """Come to life."""
         host = Host(self.clock, self.name, self._nonce, inline, self._probe)
-        kind = EagerMember if eager else Member
+        kind = EagerMember if eager else SimMember
         self.member = kind(self.journal, self.bus, host, lambda: self._make_owner(host))
         self.task = asyncio.get_running_loop().create_task(self._live(on_end))
 
@@ -140,6 +161,8 @@ class Process:
             self.epoch,
             rhythm(core),
         )
+        assert self.member is not None
+        owner.member = self.member
         self.owners.append(owner)
         return owner
 

@@ -20,6 +20,7 @@ from muster.simulation.process import inline
 from muster.simulation.refold import Valid, refold
 from muster.simulation.scenario import Scenario
 from muster.simulation.virtual_time import SimClock, SimulationStuck, VirtualLoop
+from muster.simulation.worlds import BALLAST
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_config import SimConfig
 from shared.adapters.snapshot_memory import MemorySnapshots
@@ -37,7 +38,9 @@ VOLUME_FAILURE = 0.2
 
 @dataclass
 class Result:
-    """What one seed came to."""
+    """What one seed came to. `pods` are those that were to be scheduled; `deaths` are all ends of
+    processes, `crashes` those at crash points.
+    """
 
     seed: int
     problems: list[Problem] = field(default_factory=list)
@@ -49,6 +52,7 @@ class Result:
     pods: int = 0
     bound: int = 0
     deaths: int = 0
+    crashes: int = 0
     ended_s: float = 0.0
 
     @property
@@ -250,9 +254,10 @@ def _count(run: Run, result: Result, history: ClusterHistory) -> None:
         result.events = sum(len(e.events()) for journal in journals for e in journal.entries)
     result.digest = digest(run.log.records)
     result.records = sum(len(payloads) for payloads in run.log.records.values())
-    result.pods = len(history.pods)
+    result.pods = sum(not uid.startswith(BALLAST) for uid in history.pods)
     result.bound = sum(1 for pod in history.pods.values() if pod.node and not pod.deleted)
     result.deaths = mesh.deaths
+    result.crashes = mesh.crashes.total()
 
 
 def simulate(scenario: Scenario, redecide: bool = False) -> Result:

@@ -1,51 +1,35 @@
-"""Coverage of many seeds, collected over test workers through files in one folder.
-
-Workers are processes, so each chunk of seeds leaves a file; whichever chunk finds itself the last
-one judges the sum. No chunk waits for another.
+"""Coverage of many seeds, summed over the test workers: whichever chunk of seeds finds itself the
+last one judges the sum.
 """
 
-import json
-import os
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-FOLDER = "MUSTER_SIMULATION_COVERAGE"
+from tests import collected
 
-
-def prepare() -> None:
-    """Called once by the process that starts the tests; workers inherit the folder's name."""
-    if FOLDER not in os.environ:
-        os.environ[FOLDER] = tempfile.mkdtemp(prefix="muster-simulation-")
-
-
-def folder() -> Path:
-    """Where the chunks' files are."""
-    return Path(os.environ[FOLDER])
+KIND = "simulation"
+JUDGED_FROM = 500
+"""With fewer seeds a zero may be chance."""
 
 
 def write(chunk: int, counts: Mapping[str, int]) -> None:
-    """Leave one chunk's coverage, whole or not at all."""
-    target = folder() / f"chunk-{chunk}.json"
-    unfinished = target.with_suffix(".part")
-    unfinished.write_text(json.dumps(counts))
-    unfinished.replace(target)
+    """Leave one chunk's coverage."""
+    collected.leave(KIND, str(chunk), counts)
 
 
-def collected() -> tuple[int, Counter[str]]:
+def summed() -> tuple[int, Counter[str]]:
     """How many chunks there are, and their sum."""
     total: Counter[str] = Counter()
-    files = sorted(folder().glob("chunk-*.json"))
-    for file in files:
-        total.update(json.loads(file.read_text()))
-    return len(files), total
+    done = 0
+    for _chunk, counts in collected.left(KIND):
+        total.update(counts)
+        done += 1
+    return done, total
 
 
 def report(say: Callable[[str], None]) -> None:
-    """Print what was collected, if anything, and clear it away."""
-    done, total = collected()
+    """Print what was collected, if anything."""
+    done, total = summed()
     if done:
         from muster.simulation import coverage
 
@@ -56,4 +40,5 @@ def report(say: Callable[[str], None]) -> None:
         say(f"{seconds:.0f} s in all, {each_s:.2f} s a seed")
         for line in coverage.table(total):
             say(line)
-    shutil.rmtree(folder(), ignore_errors=True)
+        if total["seeds"] < JUDGED_FROM:
+            say(f"zeros are not judged: fewer than {JUDGED_FROM} seeds")
