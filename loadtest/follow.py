@@ -5,6 +5,7 @@ judged afterwards; it judges nothing itself.
 """
 
 import asyncio
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from shared.events.queueing import (
 )
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
-from shared.machine.record import Record, own_events, received_of
+from shared.machine.record import Record, decode, own_events, received_of
 from shared.model.columns import unpack
 from shared.ports.bus import Bus, BusUnavailable, JournalName
 
@@ -35,7 +36,8 @@ TOLD_BY = (INGEST, "queueing/0", "preemption/0", "binding/0")
 
 class Follower:
     """One bus client's view of all journals. `records` are the payloads from position 0 on, `moved`
-    counts the records that were more than heartbeats, `revision` is the cluster's as last recorded.
+    counts the records that were more than heartbeats, `revision` is the cluster's as last recorded,
+    `voids_ms` are the void records' own times.
     """
 
     def __init__(self, bus: Bus, journals: Sequence[str]) -> None:
@@ -45,6 +47,7 @@ class Follower:
         self.records: dict[str, list[bytes]] = {name: [] for name in journals}
         self.claims_ms: dict[str, list[int]] = {name: [] for name in journals}
         self.acts_ms: dict[str, list[int]] = {name: [] for name in journals}
+        self.voids_ms: dict[str, list[int]] = {name: [] for name in journals}
         self.owners: dict[str, list[str]] = {name: [] for name in journals}
         self.seen_ms: dict[int, int] = {}
         self.done_ms: dict[int, int] = {}
@@ -76,6 +79,8 @@ class Follower:
                     record = reader.accept(position, payload)
                     if record is not None:
                         self._take(name, position, record, now_ms)
+                    else:
+                        self.voids_ms[name].append(decode(payload, name, position).time_ms)
 
     def close(self) -> None:
         """End the watches."""
@@ -134,7 +139,7 @@ class Follower:
 
     def voids(self, journal: str) -> int:
         """How many void records a journal holds so far."""
-        return self._readers[journal].voids
+        return len(self.voids_ms[journal])
 
     def flying(self) -> list[int]:
         """Pods that the world journal has shown and that are neither bound nor gone, now."""
@@ -164,15 +169,17 @@ class Follower:
             if seen_ms <= time_ms < self.done_ms.get(pod, time_ms + 1)
         )
 
-    def recovery(self, journal: str, after_ms: int) -> tuple[int, int]:
-        """When the next claim after a time was read, and the first record after that claim; where
-        nobody had to claim, when the next record was read.
+    def recovery(
+        self, journal: str, after_ms: int, before_ms: float = math.inf
+    ) -> tuple[int | None, int | None]:
+        """When the next claim between two times was read (None: nobody claimed), and the first
+        record after that claim or, without one, after the first time (None: not yet).
         """
-        acts_ms = self.acts_ms[journal]
-        claim_ms = next((ms for ms in self.claims_ms[journal] if ms > after_ms), after_ms)
-        return claim_ms, next((ms for ms in acts_ms if ms > claim_ms), claim_ms)
+        claims_ms, acts_ms = self.claims_ms[journal], self.acts_ms[journal]
+        claim_ms = next((ms for ms in claims_ms if after_ms < ms < before_ms), None)
+        from_ms = after_ms if claim_ms is None else claim_ms
+        return claim_ms, next((ms for ms in acts_ms if ms > from_ms), None)
 
     def acts(self, journal: str, after_ms: int) -> bool:
         """Whether somebody has claimed a journal after a time, and recorded something since."""
-        claim_ms, act_ms = self.recovery(journal, after_ms)
-        return after_ms < claim_ms < act_ms
+        return None not in self.recovery(journal, after_ms)

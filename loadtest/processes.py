@@ -99,7 +99,7 @@ class Child:
 class ProcessMesh:
     """A cluster that plays `world` and a process for each journal over one broker. `commands`
     replaces how a journal's process is started, `settings` are words of `--set`; `snapshot_s` 0 is
-    what `muster serve` does by itself.
+    what `muster serve` does by itself; `metrics` are the ports of owners that tell some.
     """
 
     folder: Path
@@ -110,6 +110,7 @@ class ProcessMesh:
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     snapshot_s: int = 0
+    metrics: Mapping[str, int] = field(default_factory=dict)
     services: dict[str, Child] = field(default_factory=dict)
     others: list[Child] = field(default_factory=list)
 
@@ -143,6 +144,8 @@ class ProcessMesh:
         words += ["--owner", f"{owner}-{journal}", *self._sets()]
         if self.snapshot_s:
             words += ["--snapshot-seconds", str(self.snapshot_s)]
+        if f"{owner}-{journal}" in self.metrics:
+            words += ["--metrics-port", str(self.metrics[f"{owner}-{journal}"])]
         return self._child(
             f"{journal}-{owner}", words, command or self.commands.get(journal, COMMAND)
         )

@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from shared.adapters.worlds.settings import data_root
 from tests import collected, tools
+from tests.e2e import recovery
 from tests.simulation import coverage_files
 
 # The same examples on every run and machine: a red test is red for everybody.
@@ -26,6 +27,7 @@ def pytest_configure() -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     # Test workers end with a summary as well, which nobody sees.
     if not hasattr(terminalreporter.config, "workerinput"):
+        recovery.report(terminalreporter.write_line)
         coverage_files.report(terminalreporter.write_line)
         collected.clear()
 

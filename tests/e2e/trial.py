@@ -4,6 +4,7 @@ The judge is the independent checker over the journals and the cluster's own his
 """
 
 import asyncio
+import math
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from shared.adapters.sim_cluster_history import Happened, read_history
 from shared.adapters.worlds.settings import Choice, load_world
 from shared.model.columns import split
 from shared.model.world import World
+from tests.e2e.recovery import Recovery
 
 QUIET_S = 1.3
 LOOKS = 6
@@ -55,6 +57,7 @@ class Trial:
         placements: int = 1,
         settings: Sequence[str] = (),
         commands: Mapping[str, Sequence[str]] | None = None,
+        metrics: Mapping[str, int] | None = None,
     ) -> None:
         self.world: World = load_world([world], Choice()).world
         self.total = sum(len(split(arrival.pods.uids)) for arrival in self.world.arrivals)
@@ -68,6 +71,7 @@ class Trial:
             settings,
             commands or {},
             snapshot_s=SNAPSHOT_S,
+            metrics=metrics or {},
         )
         settings_of_one = KafkaSettings(
             bootstrap=bootstrap, prefix=prefix, replication_factor=1, min_insync_replicas=1
@@ -185,15 +189,18 @@ class Trial:
             raise AssertionError("\n".join([f"records: {kept}", *report.tell(history)[:80]]))
         return report
 
-    def table(self) -> str:
-        """Recovery times: from each hurt to the next claim, and to the first record after it."""
-        lines = [f"{'journal':14}{'hurt':10}{'in flight':>10}{'claims':>9}{'acts':>9}   seconds"]
-        for one in self.hurts:
-            claims_ms, acts_ms = self.journals.recovery(one.journal, one.at_ms)
+    def recovered(self) -> list[Recovery]:
+        """How each journal came back after each hurt, until it was hurt again."""
+        found: list[Recovery] = []
+        next_ms: dict[str, int] = {}
+        for one in reversed(self.hurts):
+            before_ms = next_ms.get(one.journal, math.inf)
+            next_ms[one.journal] = one.at_ms
+            times_ms = self.journals.recovery(one.journal, one.at_ms, before_ms)
+            seconds = [None if ms is None else (ms - one.at_ms) / 1000 for ms in times_ms]
             flying = self.journals.in_flight_at(one.at_ms)
-            seconds = "".join(f"{(ms - one.at_ms) / 1000:9.2f}" for ms in (claims_ms, acts_ms))
-            lines.append(f"{one.journal:14}{one.what:10}{flying:10}{seconds}")
-        return "\n".join(lines)
+            found.append(Recovery(one.journal, one.what, flying, *seconds))
+        return found[::-1]
 
 
 def history_of(world: World, happened: Sequence[Happened]) -> ClusterHistory:
