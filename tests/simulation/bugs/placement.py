@@ -217,7 +217,7 @@ BUGS = (
 """,
         ),
         by=("no-over-commit",),
-        first=(34,),
+        first=(70,),
     ),
     Bug(
         "withheld-for-ever",
