@@ -129,6 +129,9 @@ class ResourceWatch:
                 continue
             if change.type == "DELETED":
                 reader.gone(change.object)
+            elif change.type == "ERROR":
+                # Its Status has what some kinds of objects must have.
+                self._unusual(line)
             elif change.type != "BOOKMARK":
                 reader.seen(change.object)
             self.confirmed = int(change.object.metadata.resourceVersion)
