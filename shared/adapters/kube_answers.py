@@ -27,8 +27,10 @@ def _conflict(message: str) -> Answer:
         return Answer.ASSIGNED
     if "is being deleted" in message or "schedulingGates" in message:
         return Answer.REFUSED
-    # "ResourceVersion in precondition", or somebody else wrote at the same moment.
-    return Answer.STALE
+    if "ResourceVersion in precondition" in message:
+        return Answer.STALE
+    # Whatever else its storage says comes as a conflict, also that etcd did not answer a write.
+    return Answer.UNKNOWN
 
 
 def change_answer(response: Response) -> Answer:

@@ -50,6 +50,18 @@ async def test_every_no_of_the_server_has_its_own_meaning(cluster: KubeCluster, 
     assert await bind(cluster, request(api, "gated")) == [Answer.REFUSED]
 
 
+async def test_a_conflict_that_is_etcd_failing_leaves_it_open(cluster: KubeCluster, api: FakeApi):
+    """The binding subresource answers 409 to whatever its storage says."""
+    said = "rpc error: code = Unavailable desc = error reading from server: EOF"
+
+    async def fail(_request: web.Request) -> web.Response:
+        return status(409, f'Operation cannot be fulfilled on pods/binding "a": {said}')
+
+    api.pod("a")
+    api.faults.append(("binding", fail))
+    assert await bind(cluster, request(api, "a")) == [Answer.UNKNOWN]
+
+
 @pytest.mark.parametrize(
     ("code", "answer"),
     [(403, Answer.REFUSED), (422, Answer.REFUSED), (500, Answer.UNKNOWN), (504, Answer.UNKNOWN)],
