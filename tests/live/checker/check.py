@@ -1,5 +1,6 @@
 """The rules: every pod of ours bound once, or waiting for a reason that is true and fresh; no node
-over-filled by what its decision could know. Races with others are listed, not judged.
+over-filled by what its decision could know; of a gang nobody bound or enough. Races with others are
+listed, not judged.
 """
 
 from collections import Counter
@@ -7,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.live.checker import gangs
 from tests.live.checker.audit import Post, posts
 from tests.live.checker.books import Decision, keep
 from tests.live.checker.fits import Amounts, requests
@@ -86,6 +88,9 @@ class _Case:
         self.lives: dict[str, _Life] = {}
         # When each node was last changed.
         self.node_s: dict[str, float] = {}
+        # Of each gang whoever ever had a node, and how many that must be.
+        self.members: dict[str, set[str]] = {}
+        self.least: dict[str, int] = {}
         self.asked: dict[str, Amounts] = {}
         for change in evidence.changes:
             if change.key.startswith(PODS) and change.value is not None:
@@ -103,6 +108,7 @@ class _Case:
         for books in self.books:
             self.verdict.problems += books.problems
         self._told()
+        self._gangs()
         for journals in self.epochs:
             self.verdict.problems += wrong_deletes(journals, self.evidence.changes)
         self._rest(world)
@@ -151,12 +157,27 @@ class _Case:
             return
         life = self.lives.setdefault(uid, _Life(change.key.removeprefix(PODS)))
         life.node = node
+        if node and not was:
+            self._member(world, pod)
         if node and not was and change.revision > self.evidence.since:
             life.bound_at = change.revision
             self.verdict.bound += 1
             for text in world.disks_wrong(pod):
                 self.blame(f"{life.name} was bound to {node}: {text}")
             self._race(world, change, uid, node)
+
+    def _member(self, world: World, pod: Mapping[str, Any]) -> None:
+        least = gangs.least_of(world, pod)
+        if least:
+            gang = gangs.gang_of(pod)
+            self.members.setdefault(gang, set()).add(pod["metadata"]["uid"])
+            self.least[gang] = least
+
+    def _gangs(self) -> None:
+        """In the end; members that have left since count as well."""
+        for gang, uids in self.members.items():
+            if len(uids) < self.least[gang]:
+                self.blame(f"gang {gang}: {len(uids)} bound, of at least {self.least[gang]}")
 
     def _race(self, world: World, change: Change, uid: str, node: str) -> None:
         decided = [one for one in self.decisions.get(uid, ()) if one.node == node]

@@ -34,6 +34,22 @@ def truths(world: World, pod: Pod) -> list[str]:
     return [said, ON_PERMIT, timed_out] if said else ["", ON_PERMIT]
 
 
+def least_of(world: World, pod: Pod) -> int:
+    """How many of the pod's gang must have a node where any has; 0 where it has no gang."""
+    ref = pod["spec"].get("workloadRef")
+    if not ref:
+        return 0
+    policy = world.group(pod["metadata"]["namespace"], ref["name"], ref["podGroup"]) or {}
+    return int(policy.get("gang", {}).get("minCount", 0))
+
+
+def gang_of(pod: Pod) -> str:
+    """The gang that a member belongs to."""
+    ref = pod["spec"]["workloadRef"]
+    parts = (ref["name"], ref["podGroup"], ref.get("podGroupReplicaKey", ""))
+    return "/".join(filter(None, (pod["metadata"]["namespace"], *parts)))
+
+
 def _members(world: World, namespace: str, ref: Mapping[str, str]) -> Iterator[Pod]:
     for one in world.pods.values():
         spec, meta = one["spec"], one["metadata"]

@@ -7,7 +7,7 @@ another term than the one in force at its place does not count (ARCHITECTURE.md)
 import sqlite3
 import struct
 import zlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ Event = dict[str, Any]
 @dataclass
 class Entry:
     """One record that counts. `consumed` are (journal, start, stop); `owner` is there where it
-    claims the journal.
+    claims the journal; `received` is what came from outside.
     """
 
     position: int
@@ -31,10 +31,15 @@ class Entry:
     consumed: list[tuple[str, int, int]]
     events: list[Event] = field(default_factory=list)
     owner: str = ""
+    received: list[Event] = field(default_factory=list)
 
     def of(self, *kinds: str) -> list[Event]:
         """Its events of these kinds, in order."""
         return [event for event in self.events if event["type"] in kinds]
+
+    def heard(self, *kinds: str) -> list[Event]:
+        """What it received of these kinds, in order."""
+        return [event for event in self.received if event["type"] in kinds]
 
 
 Journals = dict[str, list[Entry]]
@@ -71,12 +76,15 @@ def entries(payloads: Iterable[tuple[int, bytes]]) -> list[Entry]:
         consumed = [(part[0], part[1], part[2]) for part in record.get("consumed", ())]
         slices = [msgspec.msgpack.decode(body) for _to, body in record.get("slices", ())]
         events = [event for part in slices for event in part]
-        found.append(Entry(position, record["time_ms"] / 1000, consumed, events, owner))
+        came = record.get("received")
+        received = msgspec.msgpack.decode(came) if came else []
+        time_s = record["time_ms"] / 1000
+        found.append(Entry(position, time_s, consumed, events, owner, received))
     return found
 
 
-def of_file(path: Path) -> Journals:
-    """All journals of a run's SQLite file; nothing where there is no file."""
+def of_file(path: Path, services: Collection[str] = SERVICES) -> Journals:
+    """The journals of a run's SQLite file; nothing where there is no file."""
     if not path.exists():
         return {}
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
@@ -86,7 +94,7 @@ def of_file(path: Path) -> Journals:
             name: entries(_rows(connection, number))
             for number, name, first in names
             # What was cut cannot be judged, and the control journal has nothing to judge.
-            if first == 0 and name.partition("/")[0].partition("-")[0] in SERVICES
+            if first == 0 and name.partition("/")[0].partition("-")[0] in services
         }
     finally:
         connection.close()

@@ -223,6 +223,37 @@ def test_a_gang_that_says_something_else_than_what_fills_up_is_seen(gang: Histor
     assert all(f"{FULL!r}" in one or ON_PERMIT in one or "timed" in one for one in problems)
 
 
+def joined(history: History, number: int, min_count: int = 3) -> None:
+    """So many members of a gang on their nodes."""
+    history.workload("team", min_count)
+    for name in [f"member-{one}" for one in range(number)]:
+        place(history, name, "node-a" if name == "member-0" else "node-b", cpu="500m")
+        for change in history.changes:
+            if change.key.endswith(f"/{name}"):
+                change.value["spec"]["workloadRef"] = {"name": "team", "podGroup": "all"}
+
+
+def test_a_gang_of_which_too_few_are_bound_is_seen():
+    history = two_nodes()
+    joined(history, 2)
+    assert one_problem(history) == "gang default/team/all: 2 bound, of at least 3"
+
+
+def test_a_gang_that_is_bound_whole_is_well_also_when_a_member_leaves():
+    history = two_nodes()
+    joined(history, 3)
+    assert history.verdict().problems == []
+    history.store("pods/default/member-1", None)
+    assert history.verdict().problems == []
+
+
+def test_a_group_that_is_no_gang_may_be_bound_in_part():
+    history = two_nodes()
+    joined(history, 1)
+    history.changes[2].value["spec"]["podGroups"][0]["policy"] = {"basic": {}}
+    assert history.verdict().problems == []
+
+
 CLAIMS = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
 
 

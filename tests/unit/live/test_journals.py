@@ -36,6 +36,12 @@ def test_records_under_a_lost_claim_do_not_count():
     assert found[-1].of("a") == []
 
 
+def test_what_came_from_outside_is_told_apart():
+    came = msgspec.msgpack.encode([{"type": "a"}, {"type": "b"}])
+    (_claim, entry) = entries(enumerate([claim("first"), written(term=0, received=came)]))
+    assert (entry.heard("b"), entry.events) == ([{"type": "b"}], [])
+
+
 def test_a_flipped_bit_is_loud():
     payload = bytearray(step(0, "a"))
     payload[-1] ^= 1
