@@ -11,17 +11,29 @@ import pytest
 from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
+from tests.live.checker import journals
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, Running, create_nodes, delete_pods, muster_run, pod, until
+from tests.live.world import (
+    PODS,
+    Running,
+    create_nodes,
+    delete_pods,
+    muster_run,
+    nodes_of,
+    pod,
+    until,
+)
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
 SOON = ("--set", "queueing.confirm_ms=2000", "--set", "binding.fresh_ms=1000")
 REF = {"name": "team", "podGroup": "all"}
 NO_WORKLOAD = 'waiting for pods\'s workload "team" to appear in scheduling queue'
+NO_GROUP = 'pod group "all" doesn\'t exist for a workload "team"'
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 CLAIM = [{"name": "v", "resourceClaimName": "none"}]
 REFUSED = "spec.resourceClaims: is an unknown field"
+TIMED_OUT = "gang timed out waiting for minCount members (3) to have a node"
 FULL = "0/2 nodes are available: 2 Insufficient cpu."
 
 
@@ -65,13 +77,14 @@ def say(servers: KubeServers, message: str, *names: str) -> None:
     assert messages(servers, *names) == [message] * len(names)
 
 
-def workload(min_count: int) -> dict[str, Any]:
-    group = {"name": "all", "policy": {"gang": {"minCount": min_count}}}
+def workload(min_count: int, group: str = "all", timeout: str = "5m") -> dict[str, Any]:
+    policy = {"gang": {"minCount": min_count}}
+    notes = {"muster.io/gang-timeout": timeout}
     return {
         "apiVersion": "scheduling.k8s.io/v1alpha1",
         "kind": "Workload",
-        "metadata": {"name": "team"},
-        "spec": {"podGroups": [group]},
+        "metadata": {"name": "team", "annotations": notes},
+        "spec": {"podGroups": [{"name": group, "policy": policy}]},
     }
 
 
@@ -82,6 +95,9 @@ def test_members_say_what_their_gang_waits_for(servers: KubeServers, muster: Run
     for name in names[:2]:
         api.create(PODS, pod(name, cpu="900m", workloadRef=REF)).ok()
     say(servers, NO_WORKLOAD, *names[:2])
+    api.create(WORKLOADS, workload(5, "others")).ok()
+    say(servers, NO_GROUP, *names[:2])
+    api.request("DELETE", f"{WORKLOADS}/team").ok()
     api.create(WORKLOADS, workload(5)).ok()
     say(servers, TOO_FEW, *names[:2])
     api.create(PODS, pod(names[2], cpu="900m", workloadRef=REF)).ok()
@@ -109,3 +125,37 @@ def test_a_gang_that_is_whole_within_a_moment_costs_no_message(
     api.request("DELETE", f"{WORKLOADS}/team").ok()
     time.sleep(1.5)
     assert all(one.get("status") == "True" for one in said(servers, *names))
+
+
+def test_a_gang_whose_time_is_over_holds_nothing(
+    servers: KubeServers, muster: Running, case: Case, tmp_path
+):
+    """Two of the three would fit. They say that the time is over, and others take their room."""
+    api = servers.api
+    api.create(WORKLOADS, workload(3, timeout="3s")).ok()
+    names = [f"slow-{number}" for number in range(3)]
+    for name in names:
+        api.create(PODS, pod(name, cpu="2", workloadRef=REF)).ok()
+    until(TIMED_OUT, lambda: all(TIMED_OUT in ever_said(case, name) for name in names))
+    permitted = journals.of_file(tmp_path / "run" / "journals.db")["permit/0"]
+    assert any(entry.of("gang_timed_out") for entry in permitted)
+    assert not any(nodes_of(api).values())
+    for number in range(2):
+        api.create(PODS, pod(f"other-{number}", cpu="2")).ok()
+    others = ("other-0", "other-1")
+    until("the room is taken", lambda: all(nodes_of(api)[name] for name in others))
+    assert not any(nodes_of(api)[name] for name in names)
+    api.request("DELETE", f"{WORKLOADS}/team").ok()
+    say(servers, NO_WORKLOAD, *names)
+
+
+def ever_said(case: Case, name: str) -> set[str]:
+    """Every message that a pod's condition has had."""
+    case.history.settle()
+    stored = [one.value for one in case.history.changes(f"/registry/pods/default/{name}")]
+    return {
+        condition.get("message", "")
+        for value in stored
+        if value is not None
+        for condition in value["status"].get("conditions") or ()
+    }
