@@ -1,17 +1,27 @@
 """Servers that refuse, die and forget: every pod is bound once, and fits, all the same."""
 
+import http.client
 import json
+import re
 import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from shared.testing.kube_credentials import MUSTER
+from shared.testing.etcd_store import EtcdStore
+from shared.testing.kube_credentials import ADMIN, MUSTER
 from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
+from shared.testing.server_process import ServerProcess, free_ports
 from tests.live.case import Case
+from tests.live.checker import journals
 from tests.live.conftest import NewCluster
 from tests.live.world import (
+    PATIENCE_S,
     PODS,
     ROOT,
     Running,
@@ -24,8 +34,12 @@ from tests.live.world import (
 )
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
-TOO_MANY = 429
+OK, CREATED, CONFLICT, TOO_MANY = 200, 201, 409, 429
+THERE = (CREATED, CONFLICT)
 MANY_REFUSALS = 50
+UNKNOWN = 1
+"""Of the answers in binding's journal: it is open whether the cluster changed."""
+SOME, EACH_S, TRY_S, UNDER_WAY_S = 20, 0.01, 5.0, 0.5
 
 
 @pytest.fixture(scope="module")
@@ -81,47 +95,151 @@ def test_with_few_requests_at_a_time_nothing_is_lost(
 def test_servers_that_die_and_come_back(
     servers: KubeServers, kubeconfig: Path, case: Case, tmp_path
 ):
+    """Each while pods come and are bound, so that it takes answers to binds with it."""
+    # Few requests at a time would be refused, and so not under way.
+    servers.restart_api_server(max_mutating_requests_inflight=None)
+    path = tmp_path / "run" / "journals.db"
     with run(kubeconfig, tmp_path) as muster:
-        for part, kill in enumerate((servers.restart_api_server, lambda: restart_etcd(servers))):
-            for number in range(100):
-                servers.api.create(PODS, pod(f"part-{part}-{number}")).ok()
-            kill()
-            for number in range(100, 150):
-                servers.api.create(PODS, pod(f"part-{part}-{number}")).ok()
-            until("all bound", lambda: all(nodes_of(servers.api).values()))
+        with pods_that_come(servers):
+            for server in (servers.api_server, servers.etcd):
+                began_s = time.time()
+                until_more_are_bound(servers)
+                unknown = unknown_answers(path)
+                died_s = kill_under_way(server, path)
+                server.start()
+                back_s = time.time()
+                until("it is back", lambda: is_ready(servers))
+                until_more_are_bound(servers)
+                until_more_are_unknown(path, unknown)
+                bound_s = [
+                    post.time_s for post in case.posts() if post.ours and post.code == CREATED
+                ]
+                assert any(began_s < one < died_s for one in bound_s)
+                assert any(one > back_s for one in bound_s)
+        until("all bound", lambda: all(nodes_of(servers.api).values()))
         result = result_of(muster.stop())
     assert result["pending"] == 0
     assert case.check(tmp_path / "run").races == []
 
 
-def restart_etcd(servers: KubeServers) -> None:
-    servers.etcd.kill()
-    servers.etcd.start()
-    until("etcd is back", lambda: servers.api.get("/readyz").status == 200)
+@contextmanager
+def pods_that_come(servers: KubeServers) -> Iterator[None]:
+    """One after the other, each tried again until it is there, whoever is dead meanwhile."""
+    is_over = threading.Event()
+
+    def create() -> None:
+        number = 0
+        with closing(servers.client(ADMIN, timeout_s=TRY_S)) as api:
+            while not is_over.wait(EACH_S):
+                with suppress(OSError, http.client.HTTPException):
+                    body = pod(f"coming-{number}", cpu="10m")
+                    number += api.create(PODS, body).status in THERE
+
+    thread = threading.Thread(target=create)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def until_more_are_bound(servers: KubeServers) -> None:
+    def count() -> int:
+        return sum(map(bool, nodes_of(servers.api).values()))
+
+    enough = count() + SOME
+    until("more are bound", lambda: count() >= enough)
+
+
+def kill_under_way(server: ServerProcess, path: Path) -> float:
+    """When it has not answered for a moment what it was asked; when it answered last."""
+    while True:
+        server.pause()
+        paused_s = time.time()
+        time.sleep(UNDER_WAY_S)
+        if are_under_way(path):
+            server.kill()
+            return paused_s
+        server.resume()
+        time.sleep(EACH_S)
+
+
+def are_under_way(path: Path) -> bool:
+    """Whether binds were asked for and not answered."""
+    binds: set[tuple[int, int]] = set()
+    for entry in journals.of_file(path, ["binding"])["binding/0"]:
+        for event in entry.heard("bind_answers"):
+            binds -= {(event["effect"], pod) for pod in journals.column(event["ids"])}
+        for event in entry.of("binds_asked"):
+            binds |= {(event["effect"], pod) for pod in journals.column(event["ids"])}
+    return bool(binds)
+
+
+def unknown_answers(path: Path) -> int:
+    """To binds that may have been, or not, for all that was known."""
+    return sum(
+        event["codes"].count(UNKNOWN)
+        for entry in journals.of_file(path, ["binding"])["binding/0"]
+        for event in entry.heard("bind_answers")
+    )
+
+
+def until_more_are_unknown(path: Path, before: int) -> None:
+    until("it is told", lambda: unknown_answers(path) > before)
+
+
+def is_ready(servers: KubeServers) -> bool:
+    try:
+        return servers.api.get("/readyz").status == OK
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def test_a_run_that_begins_without_a_server_says_so_and_ends(servers: KubeServers, tmp_path):
+    url = f"https://127.0.0.1:{free_ports(1)[0]}"
+    config = servers.write_kubeconfig(tmp_path / "kubeconfig", MUSTER, url=url)
+    with run(config, tmp_path) as muster:
+        assert muster.process.wait(PATIENCE_S) == 1
+        (line,) = muster.said().splitlines()
+    assert "the cluster does not answer: " in line
 
 
 def test_what_vanished_while_nobody_watched_is_noticed(
     servers: KubeServers, kubeconfig: Path, case: Case, tmp_path
 ):
-    """Stopped, so that the server forgets what was missed: 410, then a list that lacks pods."""
+    """Stopped, and with it the server, which begins anew: 410, then a list that lacks pods. Deleted
+    while the server ran they would be in the watch, which may be read to its end later.
+    """
     api = servers.api
     with run(kubeconfig, tmp_path) as muster:
         # Pods that fill every node to the last core, so that their going must be noticed.
         for name in nodes_of(api):
             api.request("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0").ok()
         for number in range(20):
-            api.create(PODS, pod(f"old-{number}", cpu="8")).ok()
+            api.create(PODS, pod(f"{'goes' if number < 15 else 'stays'}-{number}", cpu="8")).ok()
         until("all bound", lambda: all(nodes_of(api).values()))
         muster.process.send_signal(signal.SIGSTOP)
-        for number in range(15):
-            api.request("DELETE", f"{PODS}/old-{number}?gracePeriodSeconds=0").ok()
+        servers.api_server.kill()
+        store = EtcdStore(servers.at.etcd_url)
+        assert store.delete_all("/registry/pods/default/goes-") == 15
+        servers.restart_api_server()
         for number in range(15):
             api.create(PODS, pod(f"new-{number}", cpu="8")).ok()
-        servers.restart_api_server()
         muster.process.send_signal(signal.SIGCONT)
         until("all bound", lambda: all(nodes_of(api).values()))
         result = result_of(muster.stop())
+        assert re.search("listing everything again: .*too old resource version", muster.said())
     assert result["pending"] == 0
+    told = journals.of_file(tmp_path / "run" / "journals.db")["ingest/0"]
+    listed = [
+        (event["type"], event["derived_deletes"])
+        for entry in told
+        for event in entry.of("list_doubted", "list_applied")
+        if event["kind"] == "pods"
+    ]
+    # The second list lacks more than half of the pods, so it takes a third one to believe it.
+    assert listed == [("list_applied", 0), ("list_doubted", 15), ("list_applied", 15)]
     assert case.check(tmp_path / "run").races == []
 
 
