@@ -1,14 +1,18 @@
 """Ten thousand pods that are listed again: what vanished meanwhile is noticed, and nothing else is;
 also when whoever lists is stopped in the middle, and somebody else goes on.
 
-Who owns a journal is said by claims in it; there is no Lease object (docs/live.md).
+Who owns a journal of services in processes of their own is said by claims in it, not by a Lease
+(docs/live.md); that of a `muster run` is deleted in test_leader.py.
 """
 
 import json
+import os
+import re
 import signal
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,14 +28,26 @@ from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
-from tests.live.world import LEASES, PODS, Running, create_nodes, here, pod, until
+from tests.live.world import (
+    LEASES,
+    PATIENCE_S,
+    PODS,
+    Running,
+    create_nodes,
+    here,
+    pod,
+    until,
+)
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 NODES, PER_NODE = 100, 100
-VANISHED, LAST = 4_000, 500
+VANISHED, LATER, LAST = 4_000, 500, 500
+LABELS = 4_000
+"""Pods of other labels are told apart, and a record takes 1,024 of what is told at most."""
 KEYS = "/registry/pods/default/"
-STOPPED_S, SOON_S = 30.0, 5.0
+STOPPED_S, SOON_S, STEP_S = 30.0, 5.0, 0.01
 WATCH = r"^/api/v1/pods\?watch=1"
+FIRST_PAGE = r"^/api/v1/pods\?limit=(\d+)"
 SECOND_PAGE = r"^/api/v1/pods\?limit=.*continue="
 OTHERS = ("queueing", "placement", "permit", "preemption", "binding")
 
@@ -69,10 +85,32 @@ class World:
         """Some of the pods that were there, all at once; how many."""
         return EtcdStore(self.servers.at.etcd_url).delete_all(f"{KEYS}{goes}-")
 
+    def told(self) -> list[journals.Entry]:
+        """The world journal."""
+        return journals.of_file(self.folder / "journals.db", ["ingest"])["ingest/0"]
+
     def owners(self) -> list[str]:
         """Who claimed the world journal, in order."""
-        found = journals.of_file(self.folder / "journals.db")["ingest/0"]
-        return [entry.owner for entry in found if entry.owner]
+        return [entry.owner for entry in self.told() if entry.owner]
+
+    def lists(self) -> list[tuple[str, str]]:
+        """Where lists of pods begin and end in the world journal, and under whom."""
+        found, owner = [], ""
+        for entry in self.told():
+            owner = entry.owner or owner
+            heard = entry.heard("list_began", "list_ended")
+            found += [(owner, event["type"]) for event in heard if event["kind"] == "pods"]
+        return found
+
+    def derived(self) -> list[int]:
+        """How many pods each list of pods said to be gone."""
+        applied = [event for entry in self.told() for event in entry.of("list_applied")]
+        return [event["derived_deletes"] for event in applied if event["kind"] == "pods"]
+
+    def gone(self) -> int:
+        """How many pods the world journal has told gone, for whatever reason."""
+        events = [event for entry in self.told() for event in entry.of("pods_gone")]
+        return sum(len(journals.column(event["ids"])) for event in events)
 
     def check(self, case: Case) -> None:
         verdict = case.verdict(journals.of_file(self.folder / "journals.db"))
@@ -111,9 +149,11 @@ def fill(servers: KubeServers, names: list[str]) -> None:
     store.delete_all(KEYS + "theirs")
 
     def stored(number: int) -> tuple[str, bytes]:
-        goes = "first" if number < VANISHED else "last" if number < VANISHED + LAST else "never"
-        name = f"{goes}-{number}"
-        like["metadata"] |= {"name": name, "uid": f"00000000-0000-0000-0000-{number:012}"}
+        parts = ("first", VANISHED), ("later", VANISHED + LATER), ("last", VANISHED + LATER + LAST)
+        goes = next((part for part, below in parts if number < below), "never")
+        name, labels = f"{goes}-{number}", {"number": str(number % LABELS)}
+        uid = f"00000000-0000-0000-0000-{number:012}"
+        like["metadata"] |= {"name": name, "uid": uid, "labels": labels}
         like["spec"]["nodeName"] = names[number % len(names)]
         return KEYS + name, json.dumps(like).encode()
 
@@ -132,54 +172,137 @@ def test_what_vanished_while_nobody_watched_is_found_by_a_list(world: World):
     expired = proxy.add(Fault(kind=Kind.REFUSE, path=WATCH, status=410))
     until("all bound", lambda: all(world.is_bound(f"large-{number}") for number in range(100)))
     assert expired.times == 0
-    listed = [
-        event["derived_deletes"]
-        for entry in journals.of_file(world.folder / "journals.db")["ingest/0"]
-        for event in entry.of("list_applied")
-        if event["kind"] == "pods"
-    ]
-    assert listed == [0, VANISHED]
+    assert world.derived() == [0, VANISHED]
     world.check(case)
 
 
-def test_ingest_that_is_stopped_in_the_middle_of_a_list(world: World):
-    """Somebody else takes over; when it wakes up, nobody listens to what it read."""
+def test_ingest_that_is_stopped_between_two_pages_of_a_list(world: World):
+    """Of which nothing is in the journal yet."""
     case, proxy = Case(world.servers, world.history), world.proxy
-    until("it watches", lambda: proxy.proxy.watches(WATCH) == 1)
+    owners, lists, derived = world.owners(), world.lists(), world.derived()
     with world.serve("second", "ingest"):
         page = proxy.add(Fault(kind=Kind.HOLD, path=SECOND_PAGE))
-        expired = proxy.add(Fault(kind=Kind.REFUSE, path=WATCH, status=410))
-        assert proxy.cut(WATCH) == 1
+        lists_again(world)
         until("it lists", lambda: page.times == 0)
-        assert expired.times == 0
         world.ingest.process.send_signal(signal.SIGSTOP)
-        stopped_s = time.monotonic()
         proxy.over(page)
-        assert world.deletes("last") == LAST
-        world.asks("meanwhile", cpu="5")
-        until("somebody took over", lambda: world.is_bound("meanwhile"))
-        time.sleep(max(0.0, stopped_s + STOPPED_S - time.monotonic()))
-        world.ingest.process.send_signal(signal.SIGCONT)
-        world.asks("after")
-        until("it is seen", lambda: world.is_bound("after"), limit_s=here(SOON_S))
-        assert world.owners() == ["first", "second"]
+        is_taken_over(world, "later", LATER)
+        assert world.owners() == [*owners, "second"]
+        assert (world.lists(), world.derived()) == (lists, derived)
+        world.check(case)
+    goes_on(world, "first-goes-on")
+    world.check(case)
+
+
+def test_ingest_that_is_stopped_while_the_journal_has_half_a_list(world: World):
+    """A bracket that is open for 30 s, and void for everybody: who takes over lists anew."""
+    case, lists, derived = Case(world.servers, world.history), world.lists(), world.derived()
+    with world.serve("second", "ingest"):
+        page = holds_the_last_page(world)
+        lists_again(world)
+        until("it lists", lambda: page.times == 0)
+        stop_in_a_bracket(world, page, lists)
+        stopped_s = time.monotonic()
+        assert world.lists() == [*lists, ("first", "list_began")]
+        is_taken_over(world, "last", LAST, stopped_s + STOPPED_S)
+        lists = [
+            *lists,
+            ("first", "list_began"),
+            ("second", "list_began"),
+            ("second", "list_ended"),
+        ]
+        derived = [*derived, LAST]
+        assert world.owners()[-2:] == ["first", "second"]
+        assert (world.lists(), world.derived()) == (lists, derived)
         world.check(case)
         claim_is_taken_away(world)
-    # The first one has stood by since, and goes on.
-    world.asks("last")
-    until("the first goes on", lambda: world.is_bound("last"))
-    assert world.owners()[-1] == "first"
+    goes_on(world, "first-goes-on-again")
+    # Nobody has ended the first one's list.
+    assert (world.lists(), world.derived()) == (lists, derived)
     world.check(case)
+
+
+def lists_again(world: World) -> None:
+    """The first one's watch ends, and cannot be resumed."""
+    proxy = world.proxy
+    until("it watches", lambda: proxy.proxy.watches(WATCH) == 1)
+    expired = proxy.add(Fault(kind=Kind.REFUSE, path=WATCH, status=410))
+    assert proxy.cut(WATCH) == 1
+    until("its watch is refused", lambda: expired.times == 0)
+
+
+def holds_the_last_page(world: World) -> Fault:
+    """Of the next list."""
+    proxy = world.proxy
+    asked = next(one.path for one in proxy.proxy.log if re.match(FIRST_PAGE, one.path))
+    per_page = int(re.findall(FIRST_PAGE, asked)[0])
+    others = world.servers.api.get(f"{PODS}?limit=1").ok()["metadata"]["remainingItemCount"]
+    proxy.add(Fault(kind=Kind.SLOW, path=SECOND_PAGE, times=others // per_page - 1))
+    return proxy.add(Fault(kind=Kind.HOLD, path=SECOND_PAGE))
+
+
+def stop_in_a_bracket(world: World, page: Fault, lists: list[tuple[str, str]]) -> None:
+    """Let it go on step by step, once it has the last page, until the journal has a list that began
+    and did not end, and the file is not locked: that would stop others, as it would not on Kafka.
+    """
+    process = world.ingest.process
+    process.send_signal(signal.SIGSTOP)
+    world.proxy.over(page)
+    began = [*lists, ("first", "list_began")]
+
+    def is_there() -> bool:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        found = world.lists()
+        assert found in (lists, began), "it has listed all"
+        return found == began and is_free(world.folder / "journals.db")
+
+    end_s = time.monotonic() + PATIENCE_S
+    while not is_there():
+        assert time.monotonic() < end_s, "it does not list"
+        process.send_signal(signal.SIGCONT)
+        time.sleep(STEP_S)
+
+
+def is_free(path: Path) -> bool:
+    """Whether nobody is in the middle of a write."""
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        connection.execute("ROLLBACK")
+        return True
+
+
+def is_taken_over(world: World, name: str, count: int, wakes_s: float = 0.0) -> None:
+    """By who sees what happens now; when the first one wakes up, nobody listens."""
+    gone = world.gone()
+    assert world.deletes(name) == count
+    world.asks(f"meanwhile-{name}", cpu="5")
+    until("somebody took over", lambda: world.is_bound(f"meanwhile-{name}"))
+    time.sleep(max(0.0, wakes_s - time.monotonic()))
+    world.ingest.process.send_signal(signal.SIGCONT)
+    world.asks(f"after-{name}")
+    until("it is seen", lambda: world.is_bound(f"after-{name}"), limit_s=here(SOON_S))
+    assert world.gone() == gone + count
+
+
+def goes_on(world: World, name: str) -> None:
+    """The first one has stood by since."""
+    world.asks(name)
+    until("the first goes on", lambda: world.is_bound(name))
+    assert world.owners()[-1] == "first"
 
 
 def claim_is_taken_away(world: World) -> None:
     """What deleting a Lease would be: the owner's claim ends while it runs."""
-    case = Case(world.servers, world.history)
+    case, owners = Case(world.servers, world.history), world.owners()
     world.servers.api.request("DELETE", LEASES).ok()
     # Of the same name: it need not wait until the other one is silent.
     with world.serve("second", "ingest"):
-        until("it claims", lambda: len(world.owners()) == 3)
+        until("it claims", lambda: len(world.owners()) > len(owners))
         world.asks("claimed")
         until("it is seen", lambda: world.is_bound("claimed"), limit_s=here(SOON_S))
-        assert world.owners() == ["first", "second", "second"]
+        assert world.owners() == [*owners, "second"]
         world.check(case)
