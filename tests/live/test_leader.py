@@ -11,12 +11,15 @@ from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker import journals
+from tests.live.checker.gone import wrong_deletes
 from tests.live.conftest import NewCluster
 from tests.live.world import (
     LEASES,
+    PATIENCE_S,
     PODS,
     Running,
     create_nodes,
+    here,
     muster_run,
     nodes_of,
     pod,
@@ -26,6 +29,7 @@ from tests.live.world import (
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 LEASE = f"{LEASES}/muster"
+SOON_S = 5.0
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -53,9 +57,9 @@ def leads(api: KubeApi, folder: Path) -> bool:
     return lease(api).get("holderIdentity") == own
 
 
-def binds(api: KubeApi, name: str) -> None:
+def binds(api: KubeApi, name: str, limit_s: float = PATIENCE_S) -> None:
     api.create(PODS, pod(name)).ok()
-    until(f"{name} is bound", lambda: nodes_of(api)[name] != "")
+    until(f"{name} is bound", lambda: nodes_of(api)[name] != "", limit_s)
 
 
 def test_one_decides_and_the_other_stands_by(servers: KubeServers, case: Case, tmp_path: Path):
@@ -74,7 +78,10 @@ def test_one_decides_and_the_other_stands_by(servers: KubeServers, case: Case, t
         with start(folders[1]) as second:
             until("it stands by", lambda: "stands by (kube-system/muster)" in second.said())
             api.request("DELETE", LEASE).ok()
+            # By whoever has made a new one.
+            binds(api, "without-lease", here(SOON_S))
             until("there is one again", lambda: bool(lease(api)))
+            assert [wrongly_gone(case, folder) for folder in folders] == [[], []]
             first.kill()
             until("the second leads", lambda: leads(api, folders[1]))
             binds(api, "by-second")
@@ -91,12 +98,14 @@ def test_one_decides_and_the_other_stands_by(servers: KubeServers, case: Case, t
                 assert result_of(again.stop())["pending"] == 0
                 assert lease(api)["holderIdentity"] == ""
     done = [post for post in case.posts() if post.code == 201]
-    assert len(done) == len(nodes_of(api)) == 4
+    assert len(done) == len(nodes_of(api)) == 5
     # Who goes on with its watch where it ended may see a pod before it sees that the other has
     # bound it, and is refused then.
-    assert not_decided(case, folders[0]) <= {"by-second"}
-    assert {"by-first", "at-the-end"} <= not_decided(case, folders[1])
-    assert not_decided(case, folders[1]) <= {"by-first", "by-first-again", "at-the-end"}
+    by_others = [not_decided(case, folder) for folder in folders]
+    assert by_others[0] <= {"by-second", "without-lease"}
+    assert {"by-first", "at-the-end"} <= by_others[1]
+    assert by_others[1] <= {"by-first", "by-first-again", "at-the-end", "without-lease"}
+    assert "without-lease" not in by_others[0] & by_others[1]
 
 
 def not_decided(case: Case, folder: Path) -> set[str]:
@@ -104,3 +113,10 @@ def not_decided(case: Case, folder: Path) -> set[str]:
     found = case.verdict(journals.of_file(folder / "run" / "journals.db")).problems
     assert all(problem.endswith("nobody decided that") for problem in found), found
     return {problem.partition(" ")[0].removeprefix("default/") for problem in found}
+
+
+def wrongly_gone(case: Case, folder: Path) -> list[str]:
+    """Pods that this run has been told gone, and that are there."""
+    case.history.settle()
+    recorded = journals.of_file(folder / "run" / "journals.db")
+    return wrong_deletes(recorded, case.history.changes())
