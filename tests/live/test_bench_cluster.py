@@ -35,6 +35,7 @@ def test_throughput_is_measured_of_all_three(case: str):
         assert found[who, "CPU of its own"] > 0
         # A binding for each, and its event.
         assert found[who, "API writes"] == pytest.approx(2.0, abs=0.2)
+    assert found["bare", "API writes"] == pytest.approx(1.0, abs=0.01)
     times = found["muster", "bound"] / found["kube-scheduler", "bound"]
     assert found["muster", "times kube-scheduler"] == pytest.approx(times, abs=0.01)
 
