@@ -69,7 +69,10 @@ def test_every_part_is_tried_and_what_failed_is_named(tools: Path):
     done = install(tools)
     assert done.returncode == 1
     assert "missing: java" in done.stderr
-    assert done.stderr.splitlines()[-1] == "not installed: kafka etcd kubernetes kwok parity"
+    assert (
+        done.stderr.splitlines()[-1]
+        == "not installed: kafka etcd kubernetes kwok parity parity-cover"
+    )
 
 
 def test_an_unknown_part_is_refused(tools: Path):
