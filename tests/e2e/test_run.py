@@ -132,6 +132,21 @@ def test_one_and_three_shards_bind_the_same_within_a_hundredth(tmp_path, openb):
         assert abs(of(one) - of(three)) <= of(one) / 100
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("main-job")
+def test_the_other_trace_fills_its_cluster(tmp_path, data):
+    result = finished(muster("run", f"dlrm:{data / 'dlrm2025'}", *keep(tmp_path)))
+    assert result["bound"] + result["waiting"] == result["pods"] == 23_871
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("main-job")
+def test_a_trace_is_played_in_its_own_times(tmp_path, openb):
+    result = finished(muster("run", openb, "--plain", "--speed", "2000000", *keep(tmp_path)))
+    assert result["gone"] == result["pods"] == 8_152
+    assert result["seconds"] > 5
+
+
 def test_four_profiles_at_once(tmp_path):
     """examples/scheduler-config.yaml keeps what its comments say, and replays alike."""
     folder, config = tmp_path / "run", ROOT / "examples" / "scheduler-config.yaml"
