@@ -82,6 +82,13 @@ def _need(key: str, operator: str, *values: str) -> Object:
     return {"key": key, "operator": operator, "values": list(values)}
 
 
+def preferred(key: str = "disk", **fields: Any) -> Object:
+    """A profile with one preferred term of its own."""
+    term = {"preference": {"matchExpressions": [_need(key, "In", "ssd")]}, **fields}
+    soft = {"preferredDuringSchedulingIgnoredDuringExecution": [term]}
+    return args("NodeAffinity", addedAffinity=soft)
+
+
 def spread(*constraints: Object) -> Object:
     """A profile with these constraints for pods that have none."""
     return args("PodTopologySpread", defaultingType="List", defaultConstraints=list(constraints))
@@ -303,6 +310,14 @@ CASES: dict[str, tuple[Object, str]] = {
     "the same spread twice": (spread(HOST, HOST | {"maxSkew": 2}), REFUSED),
     "a spread with a selector": (spread(HOST | {"labelSelector": {}}), REFUSED),
     "a spread without skew": (spread(HOST | {"maxSkew": 0}), REFUSED),
+    "a spread by a key that is none": (spread(HOST | {"topologyKey": "a b"}), REFUSED),
+    "a spread over some domains": (
+        spread(HOST | {"whenUnsatisfiable": "DoNotSchedule", "minDomains": 0}),
+        TAKEN,
+    ),
+    "a spread over some domains that nobody counts": (spread(HOST | {"minDomains": 2}), TAKEN),
+    "a spread with keys": (spread(HOST | {"matchLabelKeys": ["x"]}), TAKEN),
+    "a spread with a policy": (spread(HOST | {"nodeTaintsPolicy": "Foo"}), TAKEN),
     "no spread": (args("PodTopologySpread", defaultingType="List"), TAKEN),
     "binding time": (args("VolumeBinding", bindTimeoutSeconds=60), TAKEN),
     "negative binding time": (args("VolumeBinding", bindTimeoutSeconds=-1), REFUSED),
@@ -378,6 +393,18 @@ CASES: dict[str, tuple[Object, str]] = {
     "added, no values": (required(matchExpressions=[_need("disk", "In")]), REFUSED),
     "added, no operator": (required(matchExpressions=[{"key": "disk"}]), REFUSED),
     "added, two names": (required(matchFields=[_need("metadata.name", "In", "a", "b")]), REFUSED),
+    "added, Gt": (required(matchExpressions=[_need("disk", "Gt", "12")]), TAKEN),
+    "added, Gt a text": (required(matchExpressions=[_need("disk", "Gt", "x")]), REFUSED),
+    "added, Lt too many": (required(matchExpressions=[_need("disk", "Lt", "9" * 19)]), REFUSED),
+    "added, key": (required(matchExpressions=[_need("a b", "In", "ssd")]), REFUSED),
+    "added, value": (required(matchExpressions=[_need("disk", "In", "a b")]), REFUSED),
+    "added, no value": (required(matchExpressions=[_need("disk", "In", "")]), TAKEN),
+    "preferred": (preferred(weight=7), TAKEN),
+    "preferred, key": (preferred("a b", weight=7), REFUSED),
+    "preferred, heavy": (preferred(weight=200), TAKEN),
+    "preferred, not at all": (preferred("a b", weight=0), TAKEN),
+    "preferred, no weight": (preferred(), TAKEN),
+    "preferred, less than not": (preferred(weight=-1), NOT_SUPPORTED),
     "added, unknown": (args("NodeAffinity", addedAffinity={"required": {}}), REFUSED),
 }
 

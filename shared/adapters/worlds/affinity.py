@@ -63,24 +63,13 @@ def node_affinity(spec: Fields) -> tuple[tuple[SelectorTerm, ...], tuple[Preferr
     affinity = spec.child("affinity")
     affinity.only(("nodeAffinity", "podAffinity", "podAntiAffinity"))
     fields = affinity.child("nodeAffinity")
-    required, preferred = added_affinity(fields)
-    if required == ():
-        raise fields.child(HARD).error("nodeSelectorTerms", "must not be empty")
-    return required or (), preferred
-
-
-def added_affinity(
-    fields: Fields,
-) -> tuple[tuple[SelectorTerm, ...] | None, tuple[PreferredTerm, ...]]:
-    """(required terms, preferred terms) of a nodeAffinity; None = nothing is required, which is
-    other than no term, as no node matches that.
-    """
     fields.only((HARD, SOFT))
     selector = fields.child(HARD)
     selector.only(("nodeSelectorTerms",))
     required = tuple(selector_term(item) for item in selector.children("nodeSelectorTerms"))
-    preferred = tuple(_preferred(item) for item in fields.children(SOFT))
-    return required if fields.has(HARD) else None, preferred
+    if fields.has(HARD) and not required:
+        raise selector.error("nodeSelectorTerms", "must not be empty")
+    return required, tuple(_preferred(item) for item in fields.children(SOFT))
 
 
 def _preferred(fields: Fields) -> PreferredTerm:

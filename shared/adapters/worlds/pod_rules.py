@@ -29,7 +29,8 @@ TERM_FIELDS = (
     *("matchLabelKeys", "mismatchLabelKeys"),
 )
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
-POLICIES = ("Honor", "Ignore")
+HONOR, IGNORE = "Honor", "Ignore"
+POLICIES = (HONOR, IGNORE)
 COUNT_MAX = (1 << 31) - 1
 
 Labels = Mapping[str, str]
@@ -63,8 +64,8 @@ def constraint_of(fields: Fields, labels: Labels) -> SpreadConstraint:
         hard=hard == "DoNotSchedule",
         selector=_selector(fields, labels),
         min_domains=fields.integer("minDomains", 1, 1, COUNT_MAX),
-        honor_affinity=fields.one_of("nodeAffinityPolicy", POLICIES, "Honor") == "Honor",
-        honor_taints=fields.one_of("nodeTaintsPolicy", POLICIES, "Ignore") == "Honor",
+        honor_affinity=fields.one_of("nodeAffinityPolicy", POLICIES, HONOR) == HONOR,
+        honor_taints=fields.one_of("nodeTaintsPolicy", POLICIES, IGNORE) == HONOR,
     )
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from shared.adapters.worlds import affinity
+from shared.adapters.worlds.added_rules import added_affinity, default_constraint
 from shared.adapters.worlds.fields import Fields
-from shared.adapters.worlds.pod_rules import constraint_of
+from shared.adapters.worlds.labels import is_label_name
 from shared.adapters.worlds.scheduler_plugins import PLUGINS, REMOVED
-from shared.model.objects import GPU, SpreadConstraint
+from shared.model.objects import GPU
 from shared.model.profile import REQUESTED_TO_CAPACITY_RATIO, STRATEGIES, Profile, Strategy
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
@@ -24,9 +24,6 @@ UNITS_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1, "s": 1_000, "m": 60_00
 
 _PART = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)"
 _DURATION = re.compile(rf"([+-]?)(?:0|((?:{_PART})+))")
-_LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_PREFIX_MAX = 253
 
 Arguments = dict[str, Any]
 SECONDS_MAX = 1 << 40
@@ -98,10 +95,9 @@ def _default_preemption(args: Fields) -> Arguments:
 
 def _node_affinity(args: Fields) -> Arguments:
     _only(args, "addedAffinity")
-    added = args.child("addedAffinity")
     if not args.has("addedAffinity"):
         return {}
-    required, preferred = affinity.added_affinity(added)
+    required, preferred = added_affinity(args.child("addedAffinity"))
     return {"added_required": required, "added_preferred": preferred}
 
 
@@ -121,18 +117,12 @@ def _pod_topology_spread(args: Fields) -> Arguments:
         raise args.error("defaultingType", "must be List where there are defaultConstraints")
     if kind == "System":
         return {}
-    found = [_default_constraint(item) for item in constraints]
+    found = [default_constraint(item) for item in constraints]
     pairs = [(one.topology_key, one.hard) for one in found]
     for number, pair in enumerate(pairs):
         if pair in pairs[:number]:
             raise constraints[number].error("", "repeats a topologyKey and whenUnsatisfiable")
     return {"default_spread": tuple(found)}
-
-
-def _default_constraint(fields: Fields) -> SpreadConstraint:
-    if fields.has("labelSelector"):
-        raise fields.error("labelSelector", "must not be set in default constraints")
-    return constraint_of(fields, {})
 
 
 # ---------------------------------------------------------------------------------------- resources
@@ -164,14 +154,6 @@ def _fit(args: Fields) -> Arguments:
         "ignored_groups": groups,
         "strategy": _strategy(args),
     }
-
-
-def is_label_name(text: str) -> bool:
-    """Whether an API server takes it for the name of a label."""
-    prefix, slash, name = text.rpartition("/")
-    if slash and (len(prefix) > _PREFIX_MAX or not _PREFIX.fullmatch(prefix)):
-        return False
-    return bool(_LABEL.fullmatch(name))
 
 
 def _strategy(args: Fields) -> Strategy:

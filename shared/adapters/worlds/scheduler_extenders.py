@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from shared.adapters.worlds.fields import Fields
-from shared.adapters.worlds.scheduler_args import duration_ms, is_label_name
+from shared.adapters.worlds.labels import is_label_name
+from shared.adapters.worlds.scheduler_args import duration_ms
 from shared.model.extenders import Extender, Tls
 from shared.model.objects import GPU
 

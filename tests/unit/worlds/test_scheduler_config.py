@@ -11,7 +11,7 @@ from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.scheduler_config import config_of, read_config
 from shared.model.election import Election
-from shared.model.objects import PreferredTerm, Requirement, SelectorTerm
+from shared.model.objects import PreferredTerm, Requirement, SelectorTerm, SpreadConstraint
 from shared.model.profile import DEFAULT_FILTERS, DEFAULT_SCORES, Configuration, Profile, Strategy
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -143,6 +143,26 @@ def test_arguments():
         added_required=(terms,),
         added_preferred=(PreferredTerm(7, terms),),
     )
+
+
+def test_added_rules_are_read_as_kube_scheduler_reads_them_and_not_as_those_of_pods():
+    term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    soft = [{"weight": 200, "preference": term}, {"weight": 0, "preference": term}]
+    added = {"preferredDuringSchedulingIgnoredDuringExecution": soft}
+    spread = {"maxSkew": 1, "topologyKey": "zone", "nodeAffinityPolicy": "Foo", "minDomains": 0}
+    constraints = [{**spread, "whenUnsatisfiable": "DoNotSchedule", "matchLabelKeys": ["x"]}]
+    found = _profile(
+        pluginConfig=[
+            {"name": "NodeAffinity", "args": {"addedAffinity": added}},
+            {
+                "name": "PodTopologySpread",
+                "args": {"defaultingType": "List", "defaultConstraints": constraints},
+            },
+        ]
+    )
+    terms = SelectorTerm((Requirement("disk", "In", ("ssd",)),))
+    assert found.added_preferred == (PreferredTerm(200, terms),)
+    assert found.default_spread == (SpreadConstraint("zone", 1, honor_affinity=False),)
 
 
 def test_several_profiles_and_the_backoff_of_all():

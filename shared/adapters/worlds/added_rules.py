@@ -1,0 +1,90 @@
+"""Rules that a profile adds to those of pods: addedAffinity and defaultConstraints. kube-scheduler
+checks them itself, otherwise than an API server checks a pod's: labels and numbers strictly,
+weights and policies not at all.
+"""
+
+import re
+
+from shared.adapters.worlds.affinity import HARD, SOFT, requirement, selector_term
+from shared.adapters.worlds.fields import Fields
+from shared.adapters.worlds.labels import is_label_name, is_label_value
+from shared.adapters.worlds.pod_rules import COUNT_MAX, HONOR, IGNORE, SPREAD_FIELDS
+from shared.model.objects import PreferredTerm, SelectorTerm, SpreadConstraint
+
+INT32_MIN, INT64_MAX = -(1 << 31), (1 << 63) - 1
+_DIGITS = re.compile("[0-9]+")
+
+Affinity = tuple[tuple[SelectorTerm, ...] | None, tuple[PreferredTerm, ...]]
+
+
+def added_affinity(fields: Fields) -> Affinity:
+    """(required terms, preferred terms); None = nothing is required, which is other than no term,
+    as no node matches that. Raises WorldError.
+    """
+    fields.only((HARD, SOFT))
+    selector = fields.child(HARD)
+    selector.only(("nodeSelectorTerms",))
+    required = tuple(_term(item) for item in selector.children("nodeSelectorTerms"))
+    found = (_preferred(item) for item in fields.children(SOFT))
+    preferred = tuple(one for one in found if one is not None)
+    return required if fields.has(HARD) else None, preferred
+
+
+def _preferred(fields: Fields) -> PreferredTerm | None:
+    """None for one without a weight, which kube-scheduler does not look at."""
+    fields.only(("weight", "preference"))
+    weight = fields.integer("weight", 0, INT32_MIN, COUNT_MAX)
+    if not weight:
+        return None
+    if weight < 0:
+        raise fields.error(
+            "weight", "a negative one is not supported: every score would be refused"
+        )
+    return PreferredTerm(weight, _term(fields.child("preference")))
+
+
+def _term(fields: Fields) -> SelectorTerm:
+    for need in fields.children("matchExpressions"):
+        _check_labels(need)
+    return selector_term(fields)
+
+
+def _check_labels(fields: Fields) -> None:
+    need = requirement(fields)
+    if not is_label_name(need.key):
+        raise fields.error("key", f"{need.key!r} is no name of a label")
+    for number, value in enumerate(fields.texts("values")):
+        if not is_label_value(value):
+            raise fields.error(f"values[{number}]", f"{value!r} is no value of a label")
+        is_number = _DIGITS.fullmatch(value) and int(value) <= INT64_MAX
+        if need.operator in ("Gt", "Lt") and not is_number:
+            raise fields.error(f"values[{number}]", f"{value!r} is no integer")
+
+
+def default_constraint(fields: Fields) -> SpreadConstraint:
+    """One of the constraints of pods that have none. Policies that nobody knows honor nothing, and
+    what needs a selector says nothing, as there is none. Raises WorldError.
+    """
+    fields.only(SPREAD_FIELDS)
+    if fields.has("labelSelector"):
+        raise fields.error("labelSelector", "must not be set in default constraints")
+    fields.texts("matchLabelKeys")
+    domains = fields.integer("minDomains", 1, INT32_MIN, COUNT_MAX)
+    key = fields.required_text("topologyKey")
+    if not is_label_name(key):
+        raise fields.error("topologyKey", f"{key!r} is no name of a label")
+    fields.required_text("whenUnsatisfiable")
+    kind = fields.one_of("whenUnsatisfiable", ("DoNotSchedule", "ScheduleAnyway"), "")
+    max_skew = fields.integer("maxSkew", 0, 1, COUNT_MAX)
+    if not max_skew:
+        raise fields.error("maxSkew", "is required")
+    is_hard = kind == "DoNotSchedule"
+    return SpreadConstraint(
+        topology_key=key,
+        max_skew=max_skew,
+        hard=is_hard,
+        # Only hard ones count domains, and to have fewer than one is to have none that counts.
+        min_domains=max(domains, 1) if is_hard else 1,
+        honor_affinity=fields.text("nodeAffinityPolicy", HONOR) == HONOR,
+        honor_taints=fields.text("nodeTaintsPolicy", IGNORE) == HONOR,
+    )
