@@ -184,6 +184,7 @@ WAYS = {
     "root": {"tlsConfig": {"caFile": "CA"}},
     "root and https": {"enableHTTPS": True, "tlsConfig": {"caFile": "CA"}},
     "root in the file": {"tlsConfig": {"caData": "DATA"}},
+    "root in lines": {"tlsConfig": {"caData": "LINES"}},
     "not verified": {"tlsConfig": {"insecure": True}},
     "https, so not verified": {"enableHTTPS": True},
 }
@@ -196,7 +197,9 @@ BAD_WAYS = {
 def secure_case(secured, fields) -> dict:
     url, path = secured
     data = base64.b64encode(Path(path).read_bytes()).decode()
+    lines = json.dumps(base64.encodebytes(Path(path).read_bytes()).decode())
     written = json.dumps(fields).replace('"CA"', json.dumps(path)).replace('"DATA"', f'"{data}"')
+    written = written.replace('"LINES"', lines)
     return one_case(url, PLAIN, **json.loads(written))
 
 

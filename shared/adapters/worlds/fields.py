@@ -1,5 +1,7 @@
 """Typed access to the fields of a decoded YAML or JSON object; errors name file, object, field."""
 
+import base64
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -75,6 +77,14 @@ class Fields:
         if not found:
             raise self.error(key, "is required")
         return found
+
+    def data(self, key: str) -> bytes:
+        """Bytes in base64; line breaks in it do not count, as in Go."""
+        text = re.sub("[\r\n]", "", self._typed(key, str, "text", ""))
+        try:
+            return base64.b64decode(text, validate=True)
+        except ValueError as error:
+            raise self.error(key, "is no base64") from error
 
     def flag(self, key: str, default: bool = False) -> bool:
         """Yes or no."""

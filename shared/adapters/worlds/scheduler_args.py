@@ -25,8 +25,9 @@ UNITS_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1, "s": 1_000, "m": 60_00
 _PART = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)"
 _DURATION = re.compile(rf"([+-]?)(?:0|((?:{_PART})+))")
 
+SECONDS_MAX = 1 << 40  # as good as never
+
 Arguments = dict[str, Any]
-SECONDS_MAX = 1 << 40
 """Fields of a Profile."""
 
 

@@ -15,6 +15,8 @@ from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.scheduler_args import (
     API_VERSION,
     INT32_MAX,
+    INT64_MAX,
+    SECONDS_MAX,
     duration_ms,
     with_arguments,
 )
@@ -32,7 +34,6 @@ from shared.adapters.worlds.scheduler_plugins import (
     QUEUE_SORT,
     RESERVE,
     SCORE,
-    WEIGHTS,
     Named,
     expanded,
     plugin_set,
@@ -50,7 +51,7 @@ from shared.model.profile import (
 )
 
 KIND = "KubeSchedulerConfiguration"
-SECONDS_MAX = 1 << 40
+JITTER = 1.2  # of client-go: how much later than told it tries again
 SECOND_MS = 1_000
 FIELDS = (
     *("apiVersion", "kind", "parallelism", "leaderElection", "clientConnection"),
@@ -65,7 +66,8 @@ NEEDS_PRE_FILTER = (
 REJECTS = ("VolumeRestrictions", "VolumeBinding", "VolumeZone")
 """They look at claims before any node, and at nodes: who runs at one point runs at both."""
 NEEDS_PRE_SCORE = ("TaintToleration", "PodTopologySpread", "InterPodAffinity")
-NOT_SCORED = ("DynamicResources",)
+AT_ALL = (RESERVE, PRE_BIND)
+"""Where volumes are held and bound that VolumeBinding found at filter."""
 
 
 def read_config(path: Path) -> Configuration:
@@ -88,14 +90,14 @@ def config_of(fields: Fields) -> Configuration:
     _check_process(fields)
     share = _sampling(fields, None)
     extenders, ignored = extenders_of(fields)
-    first_s = fields.integer("podInitialBackoffSeconds", 1, 1, SECONDS_MAX)
-    most_s = fields.integer("podMaxBackoffSeconds", 10, 0, SECONDS_MAX)
+    first_s = fields.integer("podInitialBackoffSeconds", 1, 1, INT64_MAX)
+    most_s = fields.integer("podMaxBackoffSeconds", 10, 0, INT64_MAX)
     if most_s < first_s:
         raise fields.error("podMaxBackoffSeconds", f"must be at least {first_s}, as the first is")
     return Configuration(
         profiles=tuple(_extended(one, extenders, ignored) for one in _profiles(fields, share)),
-        backoff_initial_ms=first_s * 1000,
-        backoff_max_ms=most_s * 1000,
+        backoff_initial_ms=min(first_s, SECONDS_MAX) * SECOND_MS,
+        backoff_max_ms=min(most_s, SECONDS_MAX) * SECOND_MS,
         extenders=extenders,
         election=_election(fields.child("leaderElection")),
     )
@@ -147,6 +149,8 @@ def _election(election: Fields) -> Election | None:
             raise election.error(key, "must be greater than zero")
     if times["leaseDuration"] <= times["renewDeadline"]:
         raise election.error("leaseDuration", "must be greater than renewDeadline")
+    if times["renewDeadline"] <= JITTER * times["retryPeriod"]:
+        raise election.error("renewDeadline", f"must be greater than {JITTER} x retryPeriod")
     if (election.text("resourceLock") or "leases") != "leases":
         raise election.error("resourceLock", 'must be "leases"')
     return Election(
@@ -269,13 +273,14 @@ def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]], profile: s
             raise plugins.error(
                 PRE_FILTER, f"{name} at one of {PRE_FILTER} and {FILTER} alone is not supported"
             )
+    for point in AT_ALL:
+        if ("VolumeBinding" in names[FILTER]) != ("VolumeBinding" in names[point]):
+            raise plugins.error(
+                point, f"VolumeBinding at one of {FILTER} and {point} alone is not supported"
+            )
 
 
 def _check_weights(plugins: Fields, scores: tuple[Named, ...]) -> None:
-    for one in scores:
-        if one.name in NOT_SCORED and one.weight != WEIGHTS[one.name]:
-            raise plugins.error(
-                SCORE, f"{one.name} is not supported: its weight is {WEIGHTS[one.name]} or none"
-            )
-    if sum(one.weight for one in scores) > WEIGHTS_MAX:
+    """DynamicResources scores only pods with claims, which are refused elsewhere."""
+    if sum(one.weight for one in scores if one.name != "DynamicResources") > WEIGHTS_MAX:
         raise plugins.error(SCORE, f"weights of more than {WEIGHTS_MAX} in all are not supported")

@@ -1,10 +1,10 @@
 """The `extenders` of a KubeSchedulerConfiguration, validated as kube-scheduler validates them."""
 
-import base64
-import binascii
+import math
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from shared.adapters.extender_client import tls_context
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.labels import is_label_name
 from shared.adapters.worlds.scheduler_args import duration_ms
@@ -22,6 +22,8 @@ TLS_FIELDS = (
 )
 INT64_MAX = (1 << 63) - 1
 TIMEOUT_MS = 5_000.0
+UNLIMITED_MS = 86_400_000
+"""A timeout below 0 is none in kube-scheduler. Nothing waits without end here."""
 
 
 def extenders_of(fields: Fields) -> tuple[tuple[Extender, ...], tuple[str, ...]]:
@@ -64,9 +66,7 @@ def _extender(fields: Fields, managed: tuple[str, ...]) -> Extender:
     weight = fields.integer("weight", 0, -INT64_MAX, INT64_MAX)
     if scores and weight <= 0:
         raise fields.error("weight", "must have a positive weight applied to it")
-    timeout_ms = int(duration_ms(fields, "httpTimeout", TIMEOUT_MS) or TIMEOUT_MS)
-    if timeout_ms < 1:
-        raise fields.error("httpTimeout", "must be at least 1ms")
+    timeout_ms = math.ceil(duration_ms(fields, "httpTimeout", TIMEOUT_MS) or TIMEOUT_MS)
     return Extender(
         url=_url(fields),
         filter_verb=filters,
@@ -74,7 +74,7 @@ def _extender(fields: Fields, managed: tuple[str, ...]) -> Extender:
         bind_verb=binds,
         preempt_verb=preempts,
         weight=weight,
-        timeout_ms=timeout_ms,
+        timeout_ms=timeout_ms if timeout_ms > 0 else UNLIMITED_MS,
         knows_nodes=fields.flag("nodeCacheCapable"),
         managed_resources=managed,
         ignorable=fields.flag("ignorable"),
@@ -94,7 +94,7 @@ def _tls(fields: Fields) -> Tls:
     tls = fields.child("tlsConfig")
     tls.only(TLS_FIELDS)
     for key in ("certData", "keyData"):
-        if tls.text(key):
+        if tls.data(key):
             raise tls.error(key, "is not supported: name a file")
     authorities, file = _pem(tls, "caData"), tls.text("caFile")
     insecure, has_any = tls.flag("insecure"), bool(authorities or file)
@@ -102,7 +102,7 @@ def _tls(fields: Fields) -> Tls:
         raise tls.error("insecure", "is not allowed together with a root certificate")
     if bool(tls.text("certFile")) != bool(tls.text("keyFile")):
         raise tls.error("certFile", "one of certFile and keyFile alone is not supported")
-    return Tls(
+    found = Tls(
         insecure=insecure or (fields.flag("enableHTTPS") and not has_any),
         server_name=tls.text("serverName"),
         authorities_file="" if authorities else file,
@@ -110,10 +110,16 @@ def _tls(fields: Fields) -> Tls:
         certificate_file=tls.text("certFile"),
         key_file=tls.text("keyFile"),
     )
+    if has_any or found.certificate_file:
+        try:
+            tls_context(found)
+        except OSError as error:
+            raise tls.error("", f"cannot be used: {error}") from error
+    return found
 
 
 def _pem(tls: Fields, key: str) -> str:
     try:
-        return base64.b64decode(tls.text(key), validate=True).decode("ascii")
-    except (binascii.Error, UnicodeDecodeError) as error:
+        return tls.data(key).decode("ascii")
+    except UnicodeDecodeError as error:
         raise tls.error(key, "is no PEM in base64") from error

@@ -18,7 +18,7 @@ POINTS = (
     *(PERMIT, PRE_BIND, BIND, POST_BIND),
 )
 ALL = "*"
-WEIGHT_MAX = (1 << 31) - 1
+WEIGHT_MIN, WEIGHT_MAX = -(1 << 31), (1 << 31) - 1
 
 _FILTERS, _SCORES = (PRE_FILTER, FILTER), (PRE_SCORE, SCORE)
 PLUGINS: dict[str, tuple[str, ...]] = {
@@ -43,8 +43,11 @@ PLUGINS: dict[str, tuple[str, ...]] = {
     "DefaultBinder": (BIND,),
 }
 """Each plugin of kube-scheduler 1.35 with its extension points, in the order of its defaults."""
-OFF_BY_DEFAULT = ("GangScheduling", "NodeDeclaredFeatures")
-"""It has these as well, behind feature gates that are off."""
+OFF_BY_DEFAULT: dict[str, tuple[str, ...]] = {
+    "GangScheduling": (PRE_ENQUEUE, RESERVE, PERMIT),
+    "NodeDeclaredFeatures": _FILTERS,
+}
+"""It has these as well, behind feature gates that are off: they may be named, and do nothing."""
 REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 WEIGHTS = {
     "TaintToleration": 3,
@@ -100,7 +103,7 @@ def plugin_set(plugins: Fields, point: str) -> PluginSet:
     disabled = []
     for one in fields.children("disabled"):
         one.only(("name", "weight"))
-        one.integer("weight", 0, 0, WEIGHT_MAX)
+        one.integer("weight", 0, WEIGHT_MIN, WEIGHT_MAX)
         disabled.append(one.text("name"))
     return PluginSet(tuple(_enabled(fields, point)), frozenset(disabled))
 
@@ -114,9 +117,7 @@ def _enabled(fields: Fields, point: str) -> Iterator[Named]:
             raise one.error(
                 "name", f"{name} is no longer a plugin: NodeVolumeLimits took its place"
             )
-        if name in OFF_BY_DEFAULT:
-            raise one.error("name", f"{name} is not supported")
-        points = points_of(name)
+        points = OFF_BY_DEFAULT.get(name) or points_of(name)
         if points is None:
             raise one.error("name", f"there is no plugin {name!r}")
         if point != MULTI_POINT and point not in points:
@@ -124,7 +125,10 @@ def _enabled(fields: Fields, point: str) -> Iterator[Named]:
         if name in seen:
             raise one.error("name", f"{name} is enabled twice")
         seen.add(name)
-        yield Named(name, one.integer("weight", 0, 0, WEIGHT_MAX))
+        lowest = 0 if point in (SCORE, MULTI_POINT) else WEIGHT_MIN
+        weight = one.integer("weight", 0, lowest, WEIGHT_MAX)
+        if name not in OFF_BY_DEFAULT:
+            yield Named(name, weight)
 
 
 def _merged(custom: PluginSet) -> tuple[Named, ...]:

@@ -165,6 +165,20 @@ def test_added_rules_are_read_as_kube_scheduler_reads_them_and_not_as_those_of_p
     assert found.default_spread == (SpreadConstraint("zone", 1, honor_affinity=False),)
 
 
+@pytest.mark.parametrize(
+    ("written", "timeout_ms"), [("500us", 1), ("1500us", 2), ("-1s", 86_400_000), ("0s", 5_000)]
+)
+def test_no_extender_is_waited_for_without_end(written, timeout_ms):
+    one = {"urlPrefix": "http://h", "filterVerb": "f", "httpTimeout": written}
+    (found,) = config_of(Fields.root("file", {**HEAD, "extenders": [one]})).extenders
+    assert found.timeout_ms == timeout_ms
+
+
+def test_a_plugin_behind_a_gate_that_is_off_does_nothing():
+    gated = {"enabled": [{"name": "GangScheduling"}, {"name": "NodeDeclaredFeatures"}]}
+    assert _profile(plugins={"multiPoint": gated}) == Profile()
+
+
 def test_several_profiles_and_the_backoff_of_all():
     profiles = [{"schedulerName": "a"}, {"schedulerName": "b"}]
     fields = {**HEAD, "podInitialBackoffSeconds": 2, "podMaxBackoffSeconds": 60}
@@ -188,8 +202,8 @@ def test_errors_name_file_field_and_rule():
     assert "extenders[0]: without any verb is not" in _error(extenders=[idle])
     plain = {"urlPrefix": "x", "filterVerb": "filter"}
     assert "extenders[0].urlPrefix: 'x' is no URL" in _error(extenders=[plain])
-    late = plain | {"urlPrefix": "http://h", "httpTimeout": "-1s"}
-    assert "extenders[0].httpTimeout: must be at least 1ms" in _error(extenders=[late])
+    late = plain | {"urlPrefix": "http://h", "httpTimeout": "5"}
+    assert "extenders[0].httpTimeout: '5' is no duration" in _error(extenders=[late])
     assert "profiles[1].schedulerName: 'a' is a duplicate" in _error(
         profiles=[{"schedulerName": "a"}, {"schedulerName": "a"}]
     )
