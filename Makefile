@@ -36,7 +36,7 @@ WORLD ?= examples/manifests
 T ?= tests
 PYTEST_WORKERS ?= 2
 
-.PHONY: help run test check parity lint tidy format bench bench-workloads bench-cluster schemas venv servers cluster lock clean
+.PHONY: help run test check parity lint tidy format bench bench-workloads bench-plugins bench-cluster schemas venv servers cluster lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -75,6 +75,9 @@ bench: $(RUN_STAMP) ## Measure the speed table (ARGS=...)
 
 bench-workloads: $(RUN_STAMP) ## Play scheduler_perf's workloads in one process (ARGS=--help)
 	@$(BIN)/python -m loadtest.workloads $(ARGS)
+
+bench-plugins: $(RUN_STAMP) ## Measure plugins node by node beside the same with columns
+	@$(BIN)/python -m loadtest.plugins
 
 bench-cluster: $(DEV_STAMP) ## Measure beside kube-scheduler on a real API server (ARGS=--help)
 	@$(BIN)/python -m loadtest.cluster $(ARGS)

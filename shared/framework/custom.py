@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from shared.framework.layout import ALLOC, F64, I64, USED, Mask
 from shared.model.objects import CPU, MEMORY, NO_EXECUTE, NO_SCHEDULE, PodSpec, Taint
@@ -81,16 +82,13 @@ def _part(spec: PodSpec, shown: Mapping[str, str], read: str) -> Any:
     return shown.get(read)
 
 
-class Node:
+class Node(Struct, frozen=True):
     """One node as a plugin sees it that is asked about one after the other."""
 
-    __slots__ = ("labels", "name", "taints", "unschedulable")
-
-    def __init__(
-        self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...], unschedulable: bool
-    ) -> None:
-        self.name, self.labels = name, labels
-        self.taints, self.unschedulable = taints, unschedulable
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    unschedulable: bool
 
 
 class Nodes:
@@ -129,9 +127,7 @@ class Nodes:
 
     def each(self) -> list[Node]:
         """The nodes one by one, in the order of the columns."""
-        return [
-            Node(one.name, one.labels, one.taints, one.unschedulable) for one in self._table.nodes
-        ]
+        return list(self._table.shown())
 
 
 def _integer(text: str, default: int) -> int:

@@ -43,7 +43,7 @@ def word_of(plugin: Plugin, method: str, spec: PodSpec) -> tuple[str | None, str
 
 def _one_by_one(plugin: Plugin, table: "NodeTable", ask: Callable[..., Any], pod: Pod) -> list[Any]:
     plugin.scalar_calls += table.size
-    return [ask(pod, node) for node in Nodes(table).each()]
+    return [ask(pod, node) for node in table.shown()]
 
 
 def _column(values: Any, size: int, kind: type[Any]) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from shared.framework.changes import ChangeLog, runs
 from shared.framework.counters import Counters
+from shared.framework.custom import Node as ShownNode
 from shared.framework.devices import charge_devices, charge_one, derive_row
 from shared.framework.images import Images
 from shared.framework.labels import LabelColumn
@@ -90,6 +91,7 @@ class NodeTable:
         self._labels: dict[str, LabelColumn] = {}
         self._names: dict[str, int] | None = None
         self._models: LabelColumn | None = None
+        self._shown: list[ShownNode] | None = None
 
     # ------------------------------------------------------------------------------ reading
 
@@ -128,6 +130,14 @@ class NodeTable:
         if column is None:
             column = self._labels[key] = LabelColumn([node.labels.get(key) for node in self.nodes])
         return column
+
+    def shown(self) -> list[ShownNode]:
+        """The nodes as plugins of users see them one by one, made at the first use."""
+        if self._shown is None:
+            self._shown = [
+                ShownNode(one.name, one.labels, one.taints, one.unschedulable) for one in self.nodes
+            ]
+        return self._shown
 
     def gpu_models(self) -> LabelColumn:
         """The column of GPU models; nodes without GPUs have none."""
@@ -255,6 +265,7 @@ class NodeTable:
         self._labels.clear()
         self._names = None
         self._models = None
+        self._shown = None
 
     def _class_of(self, node: Node) -> int:
         key = (node.taints, node.unschedulable)
@@ -374,7 +385,7 @@ class NodeTable:
         shared_parts = (
             *("ids", "nodes", "resources", "scored", "allocatable", "gpu_count", "taint_class"),
             *("taint_classes", "static_version", "whole", "_keys", "_rows", "_taint_index"),
-            *("_labels", "_names", "_models", "images", "storage"),
+            *("_labels", "_names", "_models", "_shown", "images", "storage"),
         )
         for name in shared_parts:
             setattr(twin, name, getattr(self, name))

@@ -5,6 +5,8 @@ import urllib.request
 from shared.adapters.memory_bus import MemoryBus, MemoryLog
 from shared.adapters.metrics import registry_of, serve
 from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.framework.custom import PLUGINS
+from shared.testing.custom_plugins import ByZoneEach, known
 from shared.testing.server_process import free_ports
 from tests.unit.machine.toy import ToyIngest, owner, turn
 
@@ -19,11 +21,16 @@ async def test_a_scrape_shows_each_journals_counters():
     assert registry.get_sample_value("muster_journal_position", {"journal": "ingest/0"}) == 2
 
 
-def test_metrics_are_served_over_http():
+def test_metrics_are_served_over_http_those_of_plugins_among_them():
     (free_port,) = free_ports(1)
     stop = serve(registry_of(list), "127.0.0.1", free_port)
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=5) as answer:
-            assert b"muster_records" in answer.read()
+        with known(ByZoneEach):
+            PLUGINS["ByZoneEach"].plugin.scalar_calls = 3
+            url = f"http://127.0.0.1:{free_port}/metrics"
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                lines = answer.read().decode().splitlines()
+        assert any(line.startswith("# TYPE muster_records_total counter") for line in lines)
+        assert 'muster_plugin_scalar_total{plugin="ByZoneEach"} 3.0' in lines
     finally:
         stop()

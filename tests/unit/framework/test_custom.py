@@ -160,6 +160,16 @@ def test_nodes_asked_one_by_one_are_counted(compiled):
     assert PLUGINS["ByZone"].plugin.scalar_calls == 0
 
 
+def test_nodes_asked_one_by_one_are_shown_as_they_are_now():
+    table = table_of(*NODES)
+    assert table.shown() is table.shown(), "made once, for all pods"
+    assert table.trial().shown() is table.shown()
+    table.set_nodes([3], [node(3, labels={"zone": "w"})])
+    assert {one.name: one.labels.get("zone") for one in table.shown()}["n3"] == "w"
+    table.remove_nodes([3])
+    assert sorted(one.name for one in table.shown()) == ["n1", "n2"]
+
+
 def test_a_pod_shows_what_the_plugin_reads_and_nothing_else():
     reads = ("labels.a", "labels.b", "annotations.c", "namespace", "requests.cpu", "nodeSelector")
     of = shown(("annotations.c", "labels.a", "labels.b", "namespace"), "ns", {"a": "1"}, {"c": "2"})
