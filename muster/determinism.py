@@ -17,7 +17,8 @@ METHODS_FORBIDDEN = {"dot", "std", "var", "mean", "argpartition", "partition"}
 BUILTINS_FORBIDDEN = {"hash", "id", "open", "print", "input"}
 
 
-def _is_numpy(node: ast.expr) -> bool:
+def is_numpy(node: ast.expr) -> bool:
+    """Whether it is the module."""
     return isinstance(node, ast.Name) and node.id in {"np", "numpy"}
 
 
@@ -38,7 +39,8 @@ def _is_stable(call: ast.Call) -> bool:
     )
 
 
-def _is_set(node: ast.expr) -> bool:
+def is_set(node: ast.expr) -> bool:
+    """Whether it is seen to be a set."""
     if isinstance(node, ast.Set | ast.SetComp):
         return True
     return (
@@ -49,7 +51,7 @@ def _is_set(node: ast.expr) -> bool:
 
 
 def _attribute_offence(node: ast.Attribute) -> str | None:
-    if _is_numpy(node.value) and node.attr in NUMPY_FORBIDDEN:
+    if is_numpy(node.value) and node.attr in NUMPY_FORBIDDEN:
         return f"np.{node.attr}"
     return None
 
@@ -62,7 +64,7 @@ def _call_offence(call: ast.Call) -> str | None:
         return None
     if func.attr == "argsort" and not _is_stable(call):
         return "argsort without kind='stable'"
-    if _is_numpy(func.value):
+    if is_numpy(func.value):
         return None
     if func.attr == "sum" and not _has_keyword(call, "dtype"):
         return ".sum() without an integer dtype="
@@ -75,7 +77,7 @@ def _call_offence(call: ast.Call) -> str | None:
 
 
 def _loop_offence(node: ast.For | ast.comprehension) -> str | None:
-    return "a loop over a set (sort it first)" if _is_set(node.iter) else None
+    return "a loop over a set (sort it first)" if is_set(node.iter) else None
 
 
 def offence(node: ast.AST) -> str | None:

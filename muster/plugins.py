@@ -1,7 +1,6 @@
 """`--plugin FILE.py`: plugins of users, read, checked and made known to this process.
 
-A file that could not be replayed is refused: it may import a few modules that only compute, and
-must not use what differs from one machine or process to the next. That keeps honest people from
+A file that could not be replayed is refused (muster/plugin_rules.py). That keeps honest people from
 mistakes; it is not a sandbox, and a file that is loaded runs as this process. A file whose classes
 extend BindPlugin decides nothing and may use what it likes.
 """
@@ -16,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from muster.determinism import offences
 from muster.faults import UsageFault
 from muster.mesh import make_core
+from muster.plugin_rules import refused
 from shared.adapters.worlds.scheduler_plugins import OFF_BY_DEFAULT, REMOVED
 from shared.adapters.worlds.scheduler_plugins import PLUGINS as KNOWN
 from shared.framework import custom
@@ -29,20 +28,6 @@ from shared.ports.bind_plugin import BindPlugin
 AT_BIND = (custom.PERMIT, custom.PRE_BIND, custom.BIND, custom.POST_BIND)
 NOT_YET = {"unreserve": "reserve"}
 """Methods that would never be asked, and the extension points they are taken for."""
-IMPORTS = {
-    *("__future__", "bisect", "collections", "collections.abc", "dataclasses", "enum", "fractions"),
-    *("functools", "heapq", "itertools", "math", "muster.plugin", "numpy", "numpy.typing"),
-    *("operator", "re", "string", "typing"),
-}
-CALLS = {
-    *("breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals"),
-    *("setattr", "vars", "__import__"),
-}
-NUMPY_IO = {
-    *("fromfile", "fromregex", "genfromtxt", "load", "loadtxt", "memmap", "save", "savetxt"),
-    *("savez", "savez_compressed", "ctypeslib", "DataSource", "open_memmap", "datetime64"),
-    *("empty", "empty_like"),
-}
 
 
 def load(files: Iterable[Path] | None) -> None:
@@ -76,7 +61,7 @@ def _read(path: Path) -> Iterator[tuple[Plugin, str]]:
         line = getattr(error, "lineno", 0)
         raise UsageFault(f"--plugin {path}, line {line}: is not Python: {error}") from error
     acts = _acts(tree)
-    for line, what in () if acts else sorted({*offences(tree), *_offences(tree)}):
+    for line, what in () if acts else refused(tree):
         raise UsageFault(
             f"--plugin {path}, line {line}: {what} is not allowed: a replay would differ"
         )
@@ -110,41 +95,6 @@ def _acts(tree: ast.Module) -> bool:
         for base in kind.bases
     }
     return "BindPlugin" in bases and "Plugin" not in bases
-
-
-def _offences(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """What plugins must not use beside what cores must not."""
-    for node in ast.walk(tree):
-        line = getattr(node, "lineno", 0)
-        if isinstance(node, ast.Import):
-            for one in node.names:
-                if one.name not in IMPORTS or (
-                    one.name == "numpy" and one.asname not in ("np", None)
-                ):
-                    yield line, f"import {one.name}{f' as {one.asname}' if one.asname else ''}"
-        elif isinstance(node, ast.ImportFrom) and (node.level or node.module not in IMPORTS):
-            yield line, f"import {'.' * node.level}{node.module or ''}"
-        elif isinstance(node, ast.Global | ast.Nonlocal):
-            yield line, "changing a variable outside the method"
-        elif isinstance(node, ast.Name) and node.id in CALLS:
-            yield line, node.id
-        elif isinstance(node, ast.Attribute) and _is_refused(node.attr):
-            yield line, f".{node.attr}"
-        elif _keeps_state(node):
-            yield line, "keeping something on self"
-
-
-def _is_refused(attribute: str) -> bool:
-    return attribute in NUMPY_IO or attribute.startswith("__")
-
-
-def _keeps_state(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Attribute | ast.Subscript) or isinstance(node.ctx, ast.Load):
-        return False
-    root: ast.expr = node
-    while isinstance(root, ast.Attribute | ast.Subscript):
-        root = root.value
-    return isinstance(root, ast.Name) and root.id in ("self", "cls")
 
 
 def _run(path: Path) -> ModuleType:

@@ -49,6 +49,26 @@ def _forgotten():
         (HEAD + FILTER + "self.seen[1] = 1\n", "line 5: keeping something on self is not allowed"),
         (HEAD + FILTER + "eval('1')\n", "line 5: eval is not allowed"),
         (HEAD + FILTER + "np.__loader__\n", "line 5: .__loader__ is not allowed"),
+        ("read = open\n" + HEAD + FILTER + "pass\n", "line 1: open() is not allowed"),
+        (HEAD + FILTER + "return [*map(open, 'x')]\n", "line 5: open() is not allowed"),
+        (HEAD + FILTER + "return min(nodes.each(), key=hash)\n", "line 5: hash() is not"),
+        (HEAD + FILTER + "return __builtins__\n", "line 5: __builtins__ is not allowed"),
+        (HEAD + FILTER + "x = np\n", "line 5: numpy by another name than np.NAME is not allowed"),
+        (HEAD + FILTER + "return list({1, 2})\n", "line 5: the order of a set (sort it first)"),
+        (HEAD + FILTER + "return (*set('ab'),)\n", "line 5: the order of a set"),
+        (HEAD + FILTER + "return set('ab').pop()\n", "line 5: the order of a set"),
+        (HEAD + FILTER + "return ','.join({'a'})\n", "line 5: the order of a set"),
+        ("import typing\n" + HEAD + FILTER + "typing.sys.modules['time']\n", "line 6: .modules is"),
+        ("from typing import sys\n", "line 1: import sys is not allowed"),
+        ("from operator import attrgetter\n", "line 1: import attrgetter is not allowed"),
+        (HEAD + FILTER + "np.zeros(3).tofile('x')\n", "line 5: .tofile is not allowed"),
+        (HEAD + FILTER + "return np.lib.npyio\n", "line 5: .lib is not allowed"),
+        (HEAD + FILTER + "return str(self)\n", "line 5: self by itself, without .NAME, is not"),
+        (HEAD + FILTER + "self.seen.append(1)\n", "line 5: keeping something on self is not"),
+        ("S = []\n" + HEAD + FILTER + "S.append(1)\n", "line 6: keeping something in S is not"),
+        ("S = {}\n" + HEAD + FILTER + "S['a'] = 1\n", "line 6: keeping something in S is not"),
+        ("S = iter('ab')\n" + HEAD + FILTER + "next(S)\n", "line 6: keeping something in S"),
+        (HEAD + FILTER + "One.seen = 1\n", "line 5: keeping something in One is not allowed"),
         ("x = 0\n" + HEAD + FILTER + "global x\n", "line 6: changing a variable outside"),
         ("def f(:\n", "line 1: is not Python"),
         ("x = 1 / 0\n", "ZeroDivisionError: division by zero"),
@@ -110,6 +130,19 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_line_and_rule(code, rule
         load([path])
     assert str(path) in str(caught.value)
     assert rule in str(caught.value)
+
+
+def test_what_a_file_may_change_and_look_at(tmp_path):
+    path = tmp_path / "mine.py"
+    body = "SEEN = [] ; SEEN.append(1) ; return np.sort(np.insert(nodes.number('a'), 0, SEEN))"
+    kept = "\n  ".join(
+        ["found = {1, 2}", "found.add(3)", "names = sorted({'b'})", "next(iter('a'))"]
+    )
+    path.write_text(
+        f"SEEN = [2]\nSEEN.append(3)\n{HEAD}{FILTER}{body}\n def one(self):\n  {kept}\n"
+    )
+    load([path])
+    assert list(PLUGINS) == ["One"]
 
 
 def test_two_plugins_of_one_name_are_refused(tmp_path):
