@@ -2,20 +2,22 @@
 
 import json
 from functools import cache
+from typing import Any
 
 import pytest
 
 from tests.parity import preempting
 from tests.parity.compare import differences
-from tests.parity.configs import CHANGES, NAMES, configured, preempting_configured
+from tests.parity.configs import CHANGES, NAMES, SOFT, configured, preempting_configured
 from tests.parity.kinds import IN_CI
 from tests.parity.oracle import Oracle
 from tests.parity.ours import our_answer, told
 from tests.parity.planted import planted
 from tests.parity.planted_configs import BUGS
+from tests.parity.rules import DISK, HOSTNAME, ZONE
 from tests.simulation.planted import Bug
 
-CI_CASES, PLANTED_CASES, SHRINK_TRIES = IN_CI["configs"], 120, 300
+CI_CASES, PLANTED_CASES, SHRINK_TRIES, RULED_CASES = IN_CI["configs"], 120, 300, 60
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 
 
@@ -25,6 +27,41 @@ def test_no_case_differs(oracle: Oracle):
     for seed, answer in enumerate(theirs):
         if differences(our_answer(configured(seed)), answer):
             pytest.fail(told(seed, configured(seed), oracle.ask, SHRINK_TRIES))
+
+
+def with_rules(seed: int) -> dict[str, Any]:
+    """A case whose one profile adds rules that no API server would take of a pod."""
+    need = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone-a"]}]}
+    disk = {"matchExpressions": [{"key": DISK, "operator": "Exists"}]}
+    zones = {"maxSkew": 1, "topologyKey": ZONE, "nodeAffinityPolicy": "Foo", "minDomains": seed % 3}
+    hosts = {"maxSkew": 1, "topologyKey": HOSTNAME, "minDomains": 9, "matchLabelKeys": ["app"]}
+    soft = [{"weight": 250, "preference": need}, {"weight": 130, "preference": disk}]
+    spread = [
+        {**zones, "whenUnsatisfiable": "DoNotSchedule"},
+        {**hosts, "whenUnsatisfiable": "ScheduleAnyway", "nodeTaintsPolicy": "Honor"},
+    ]
+    found = {
+        "NodeAffinity": {"addedAffinity": {SOFT: [*soft, {"preference": disk}]}},
+        "PodTopologySpread": {"defaultingType": "List", "defaultConstraints": spread},
+    }
+    case = configured(seed)
+    profile = {"pluginConfig": [{"name": name, "args": args} for name, args in found.items()]}
+    names = {pod["spec"].get("schedulerName", "default-scheduler") for pod in case["pods"]}
+    profiles = [{**profile, "schedulerName": name} for name in sorted(names)]
+    return {**case, "config": {**case["config"], "profiles": profiles}}
+
+
+def test_no_case_differs_with_rules_that_kube_scheduler_takes_of_profiles_alone(oracle: Oracle):
+    changed = 0
+    for seed, theirs in enumerate(oracle.ask_all(map(with_rules, range(RULED_CASES)))):
+        ours = our_answer(with_rules(seed))
+        assert "error" not in theirs, f"seed {seed}: {theirs}"
+        assert differences(ours, theirs) == [], f"seed {seed}"
+        case = with_rules(seed)
+        for profile in case["config"]["profiles"]:
+            del profile["pluginConfig"]
+        changed += our_answer(case) != ours
+    assert changed > RULED_CASES // 2
 
 
 def test_preemption_follows_the_profile(oracle: Oracle):
