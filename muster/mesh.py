@@ -88,7 +88,7 @@ def readers_of(journal: str, placements: int) -> tuple[str, ...]:
     )
 
 
-class _Member(Member):
+class MeshMember(Member):
     """Tells of an outage of the bus, once for each."""
 
     told = -1
@@ -141,7 +141,7 @@ class Mesh:
                 rhythm(core, self.pace, self.is_alone),
             )
 
-        return _Member(JournalName(journal), bus, host, make_owner)
+        return MeshMember(JournalName(journal), bus, host, make_owner)
 
     def _shell(self, journal: str) -> Shell:
         if journal.startswith("ingest/"):

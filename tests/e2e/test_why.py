@@ -38,8 +38,8 @@ def test_what_does_not_fit_has_reasons_with_their_nodes_and_who_looked(ask):
     assert found["decided"]["text"].endswith(found["message"])
     (look,) = found["confirmed"]
     assert look["journal"] == "placement/0"
-    assert look["text"].startswith("default/impossible refused: 0/18 nodes")
-    assert look["time"] <= found["decided"]["time"]
+    assert "refused: 0/18 nodes" in look["text"]
+    assert look["time"] >= found["decided"]["time"]  # they look again every two seconds
     assert found["read_to"]["queueing/0"] > found["decided"]["position"]
 
 

@@ -22,7 +22,6 @@ from muster.cli import main
 from muster.commands import serve
 from shared.adapters.sim_cluster_client import SimClusterClient
 from shared.machine.core import S
-from shared.machine.member import Member
 from shared.machine.runtime import Owner, OwnershipLost
 from shared.ports.bus import WrongPosition
 from shared.ports.cluster import BindRequest, PodRead
@@ -56,7 +55,7 @@ class Regardless(Owner[S], Generic[S]):
             await super()._snapshot()
 
 
-class Forced(Member):
+class Forced(mesh.MeshMember):
     """Does not wait for silence at its start."""
 
     async def _stand_by(self, at_start: bool) -> None:
@@ -88,7 +87,7 @@ def misbehave(how: str) -> None:
         vars(mesh)["Owner"] = Regardless
     else:
         assert kind == "forced", how
-        vars(mesh)["Member"] = Forced
+        vars(mesh)["MeshMember"] = Forced
 
 
 if __name__ == "__main__":

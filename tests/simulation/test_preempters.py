@@ -86,7 +86,7 @@ def wrong(result: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("placements", [1, 3])
-@pytest.mark.parametrize("seed", [0, 3, 4, 8, 13, 17, 25, 27, 29, 42])
+@pytest.mark.parametrize("seed", [0, 3, 4, 8, 13, 17, 25, 29, 36, 42])
 def test_every_seed_is_safe_and_comes_to_rest(seed: int, placements: int) -> None:
     result, moody = run(seed, placements)
     assert not wrong(result), f"seed {seed}\n" + "\n".join(result.lines)

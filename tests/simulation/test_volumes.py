@@ -36,7 +36,7 @@ def test_members_of_gangs_get_theirs_with_their_places(seed: int, placements: in
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
 
 
-TOO_LATE = (1, 2)
+TOO_LATE = (13, 21)
 PLACEMENT, BINDING = "services.placement.core.", "services.binding.core."
 BUGS = (
     Bug(
@@ -75,13 +75,13 @@ WITH_SEVERAL = (
         "granted-twice",
         BINDING + "promises",
         ("    if why:\n", "    if False:\n"),
-        first=(1,),
+        first=(18,),
     ),
     Bug(
         "one-node-or-two",
         BINDING + "promises",
         (" or (not choice.volume and promise.node != node)", ""),
-        first=(2,),
+        first=(13,),
     ),
     Bug(
         "promised-for-ever",

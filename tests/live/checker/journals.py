@@ -100,6 +100,18 @@ def of_file(path: Path, services: Collection[str] = SERVICES) -> Journals:
         connection.close()
 
 
+def newest(path: Path, journal: str) -> int:
+    """The highest position in a run's SQLite file."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+    try:
+        query = "SELECT id FROM journals WHERE name = ?"
+        ((number,),) = connection.execute(query, (journal,)).fetchall()
+        ((position,),) = connection.execute(f"SELECT MAX(position) FROM journal_{number}")
+        return int(position)
+    finally:
+        connection.close()
+
+
 def _rows(connection: sqlite3.Connection, number: int) -> list[tuple[int, bytes]]:
     rows = connection.execute(
         f"SELECT position, size_bytes, payload FROM journal_{number} ORDER BY position"
