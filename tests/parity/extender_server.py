@@ -6,6 +6,7 @@ The path is /SALT-MANNER/VERB; the manners are below.
 
 import json
 import ssl
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,6 +18,14 @@ PLAIN, LOWER, FAILS, BREAKS, BABBLES, INVENTS, SLEEPS, NOBODY = (
 SPARES, ACCUSES = "spares", "accuses"
 """Where somebody has to go: nobody goes from the last of the nodes; somebody who is not there."""
 SLEEP_S = 60.0
+
+
+class _Quiet(ThreadingHTTPServer):
+    """Says nothing of clients that hang up."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class ExtenderServer:
@@ -41,7 +50,7 @@ class ExtenderServer:
             def log_message(self, format: str, *args: object) -> None:
                 pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = _Quiet(("127.0.0.1", 0), Handler)
         self._http.daemon_threads = True
         if tls is not None:
             self._http.socket = tls.wrap_socket(self._http.socket, server_side=True)
