@@ -54,6 +54,9 @@ def _speed(run: Run) -> Figures:
 SOON_MS = 250
 """Between snapshots of floods that are over in a second: every journal takes one."""
 
+RUN_MS = 5_000
+"""Between snapshots of a `muster run`, whose journals are what people replay."""
+
 ONE_PER_DISPATCH = {"queueing": {"max_batch": 1}}
 
 WORLDS: dict[str, Callable[[], Case]] = {
@@ -102,7 +105,7 @@ def recovery() -> Figures:
 
 def replay_batches() -> Figures:
     """Re-decision of all journals of 100,000 identical pods."""
-    return _replay(WORLDS["identical"]())
+    return _replay(_case(_flood(100_000), snapshot_ms=RUN_MS))
 
 
 def replay_single() -> Figures:
