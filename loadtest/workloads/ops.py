@@ -70,7 +70,7 @@ class CreateNodes:
 @dataclass(frozen=True)
 class CreatePods:
     """Pods of one shape. `measured` ones are what the figure is about; `stays` = they are not meant
-    to be bound.
+    to be bound; from the next barrier on `deletes_per_s` of them go.
     """
 
     count: int
@@ -80,6 +80,7 @@ class CreatePods:
     measured: bool = False
     stays: bool = False
     gated: bool = False
+    deletes_per_s: int = 0
 
     def seen(self, first: int) -> list[PodsSeen]:
         """The pods as a cluster shows them, numbered from `first`."""

@@ -70,7 +70,8 @@ class _Player:
         self._wanted: set[str] = set()
         self._bound: set[str] = set()
         self._seen = 0  # lines of the cluster's history looked at
-        self._churn: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._leaving: list[tuple[list[str], int]] = []  # pods, and how many a second
         self.measured: set[str] = set()
 
     def create(self, op: CreatePods) -> None:
@@ -82,6 +83,8 @@ class _Player:
                 self._wanted.update(uids)
             if op.measured:
                 self.measured.update(uids)
+            if op.deletes_per_s:
+                self._leaving.append((uids, op.deletes_per_s))
         self._number += op.count
 
     def create_claimed(self, op: CreateClaimedPods) -> None:
@@ -109,13 +112,20 @@ class _Player:
                     self._bound.add(line.uid)
             self._seen = len(history)
             if self._wanted <= self._bound:
+                self._tasks += [asyncio.create_task(self._deleting(*one)) for one in self._leaving]
+                self._leaving.clear()
                 return True
             await asyncio.sleep(LOOK_S)
         return False
 
     def churn(self, op: Churn) -> None:
         """Start it; it goes on until the end."""
-        self._churn = asyncio.create_task(self._churning(op))
+        self._tasks.append(asyncio.create_task(self._churning(op)))
+
+    async def _deleting(self, uids: list[str], per_s: int) -> None:
+        for uid in uids:
+            self._cluster.delete([uid])
+            await asyncio.sleep(1 / per_s)
 
     async def _churning(self, op: Churn) -> None:
         before, number = "", 0
@@ -130,8 +140,8 @@ class _Player:
 
     def stop(self) -> None:
         """End what goes on by itself."""
-        if self._churn is not None:
-            self._churn.cancel()
+        for task in self._tasks:
+            task.cancel()
 
 
 async def play(workload: Workload, folder: Path) -> Played:

@@ -3,6 +3,8 @@
 Left out: claims of devices, and deleting pods with finalizers.
 """
 
+from dataclasses import replace
+
 from loadtest.workloads.namespaced import NAMESPACED
 from loadtest.workloads.ops import (
     HOSTNAME,
@@ -31,6 +33,8 @@ from shared.model.objects import (
     SpreadConstraint,
     Taint,
 )
+
+ONE_LARGE = CreateNodes(1, amounts=((CPU, 4_000_000), (MEMORY, 1 << 46), (PODS, 90_000)))
 
 
 def _plain(init: int, measured: int) -> list[Op]:
@@ -69,9 +73,8 @@ def _after_plain(
 
 def _daemonset() -> list[Op]:
     one = SelectorTerm(fields=(Requirement("metadata.name", "In", ("scheduler-perf-node",)),))
-    large = ((CPU, 4_000_000), (MEMORY, 1 << 46), (PODS, 90_000))
     return [
-        CreateNodes(1, amounts=large, name="scheduler-perf-node"),
+        replace(ONE_LARGE, name="scheduler-perf-node"),
         CreateNodes(15_000),
         CreatePods(30_000, spec_of(1, affinity_required=(one,)), measured=True),
         Barrier(),
@@ -150,11 +153,24 @@ def _mixed_churn() -> list[Op]:
 
 
 def _gated() -> list[Op]:
-    room = ((CPU, 4_000_000), (MEMORY, 1 << 46), (PODS, 90_000))
+    """Other pods go, 50 a second, while the measured ones come."""
     return [
-        CreateNodes(1, amounts=room),
+        ONE_LARGE,
         CreatePods(10_000, PLAIN, gated=True, stays=True),
+        CreatePods(20_000, spec_of(1), deletes_per_s=50),
+        Barrier(),
         CreatePods(20_000, spec_of(1), measured=True),
+        Barrier(),
+    ]
+
+
+def _gated_affinity() -> list[Op]:
+    """Every measured pod is one that the gated ones want to be near."""
+    near = spec_of(pod_affinity=(PodTerm(HOSTNAME, color("blue"), BOTH),))
+    return [
+        ONE_LARGE,
+        CreatePods(10_000, near, labels("blue"), BOTH[0], gated=True, stays=True),
+        CreatePods(20_000, spec_of(1), labels("blue"), BOTH[1], measured=True),
         Barrier(),
     ]
 
@@ -219,6 +235,7 @@ def _extended() -> list[Op]:
 
 WORKLOADS: dict[str, Workload] = {
     "basic": Workload(lambda: _plain(1_000, 10_000), 680),
+    "basic-50k": Workload(lambda: _plain(5_000, 50_000), 810),
     "daemonset": Workload(_daemonset, 1_100),
     "node-affinity": Workload(_node_affinity, 540),
     "preferred-node-affinity": Workload(_preferred_node_affinity, 0),
@@ -234,11 +251,12 @@ WORKLOADS: dict[str, Workload] = {
     "unschedulable-20k": Workload(lambda: _unschedulable(20_000), 600),
     "mixed-churn": Workload(_mixed_churn, 710),
     "gated": Workload(_gated, 910),
+    "gated-affinity": Workload(_gated_affinity, 750),
     "preemption": Workload(lambda: _preemption(1_000, 4_000, 1_000), 0),
     "preemption-5k": Workload(lambda: _preemption(5_000, 20_000, 5_000), 570),
     "mixed": Workload(_mixed, 540),
     "node-inclusion-policy": Workload(_inclusion, 270),
-    # Secrets are mounted by the node: they decide nothing.
+    # Secrets are mounted by the node and decide nothing, so no fact of the mesh has them.
     "secrets": Workload(lambda: _plain(1_000, 10_000), 790),
     **NAMESPACED,
     **VOLUMES,

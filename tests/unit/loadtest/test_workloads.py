@@ -37,6 +37,14 @@ def test_only_measured_pods_count_and_all_of_them(tmp_path):
     assert found.pods_per_s > 0
 
 
+def test_bound_pods_go_while_others_come(tmp_path):
+    """Two pods fit: the measured ones are bound once the first two are gone."""
+    half = PodSpec(requests=((CPU, 2_000),))
+    first, measured = CreatePods(2, half, deletes_per_s=20), CreatePods(2, half, measured=True)
+    found = played(tmp_path, CreateNodes(1), first, Barrier(), measured, Barrier())
+    assert (found.pods, found.bound) == (2, 2)
+
+
 def test_a_run_with_an_unbound_pod_is_void(tmp_path, monkeypatch):
     monkeypatch.setattr(playing, "LIMIT_S", 0.5)
     found = played(tmp_path, CreateNodes(2), CreatePods(1, LARGE, measured=True), Barrier())
