@@ -40,11 +40,6 @@ def read_profiles(
             raise UsageFault(f"--plugin: {name} needs a --config with a profile that enables it")
         return None
     found = read_config(path)
-    if placements > 1 and any(one.filter_verb or one.prioritize_verb for one in found.extenders):
-        raise UsageFault(
-            f"--config {path}: extenders that filter or score need one placement partition: no "
-            "shard of several knows all nodes"
-        )
     CALLED[:] = found.extenders
     enabled = {one.name for profile in found.profiles for one in _plugins_of(profile)}
     for name in custom.PLUGINS:

@@ -12,6 +12,7 @@ from muster.simulation.scenario import Scenario, journals
 from muster.simulation.virtual_time import SimClock
 from services.binding.service import BindingShell
 from services.ingest.service import IngestShell
+from services.placement.service import PlacementShell
 from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.machine.crash import CrashPoint
 from shared.machine.reset import EpochBus, EpochStore
@@ -85,14 +86,16 @@ class SimMesh:
         return replace(self.scenario.policy, readers=readers)
 
     def _shell(self, journal: str, process: Process) -> Shell:
-        service = service_of(journal)
+        service, judges = service_of(journal), self.scenario.judges
+        if service == "placement" and judges is not None:
+            return PlacementShell(judges)
         if service not in ("ingest", "binding"):
             return QuietShell()
         network = SimNetwork(self.wire, process.name, process.epoch)
         process.networks.append(network)
         if service == "ingest":
             return IngestShell(network)
-        return BindingShell(network, judges=self.scenario.judges)
+        return BindingShell(network, judges=judges)
 
     def owner_of(self, journal: str) -> Process | None:
         """The process that owns a journal now, ghosts apart."""

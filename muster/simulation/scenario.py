@@ -143,7 +143,7 @@ class Scenario:
     heal_s: float = HEAL_S
     deadline_s: float = DEADLINE_S
     speed: float = 1.0
-    judges: Judges | None = None  # who stands for extenders that say who goes
+    judges: Judges | None = None  # who stands for extenders
 
 
 CONFIG: dict[str, Any] = {

@@ -40,7 +40,8 @@ class Reserved(Event, frozen=True, gc=False):
 
 class ExtendersAsked(Event, frozen=True, gc=False):
     """Extenders are to judge these nodes for one pod; an effect. Meanwhile the shard places nobody
-    else. `examined` as in Reserved; `alone`: it is the pod's nominated node, tried first.
+    else. `examined` as in Reserved; `alone`: it is its nominated node, tried first. `gang`: the pod
+    is a member of that one (else -1), and `attempt` the gang's.
     """
 
     ask: int
@@ -50,6 +51,7 @@ class ExtendersAsked(Event, frozen=True, gc=False):
     nodes: bytes
     examined: int = 0
     alone: bool = False
+    gang: int = -1
 
 
 class VolumesChosen(Event, frozen=True, gc=False):

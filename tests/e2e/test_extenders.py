@@ -11,7 +11,7 @@ import pytest
 from muster.run_directory import HISTORY
 from muster.scoring import score_case
 from shared.adapters.sim_cluster_history import read_history
-from tests.e2e.console import Ran, complaint, muster
+from tests.e2e.console import Ran, muster
 from tests.parity.extender_server import (
     ACCUSES,
     BABBLES,
@@ -132,12 +132,88 @@ def test_pods_that_it_does_not_manage_are_placed_without_it(tmp_path, extender):
     assert (ran.json()["bound"], len(extender.asked)) == (2, 1)
 
 
-def test_several_shards_have_no_extenders(tmp_path, extender):
-    (tmp_path / "config.json").write_text(json.dumps(config_of(extender.url, PLAIN)))
-    words = ("run", "flood", "--placements", "2", "--config", tmp_path / "config.json")
-    assert "extenders that filter or score need one placement partition" in complaint(
-        muster(*words), 2
-    )
+def test_each_of_several_shards_asks_about_its_own_nodes(tmp_path, extender):
+    """Of those a pod goes to the best: at first all nodes have room, so the first questions tell
+    which shard has which.
+    """
+    scores = {"prioritizeVerb": "prioritize", "weight": 2, "nodeCacheCapable": True}
+    config = config_of(extender.url, PLAIN, **scores)
+    ran = play(tmp_path, config, *(pod(f"p{number}") for number in range(6)), placements=3)
+    assert ran.code == 0, ran
+    asked = [set(names) for path, names in extender.asked if path.endswith("filter")]
+    shards = [one for one in asked if not any(one < other for other in asked)]
+    found = binds(tmp_path)
+    assert len(found) == 6
+    there: list[dict[str, Any]] = []
+    for name, node in found:
+        (shard,) = {tuple(sorted(one)) for one in shards if node in one}
+        own = [one for one in NODES if one["metadata"]["name"] in shard]
+        own += [one for one in there if one["spec"]["nodeName"] in shard]
+        said = score_case({"objects": own, "pods": [pod(name)], "config": config})
+        assert node in said["pods"][0]["best"], name
+        there.append(pod(name, node))
+    extender.asked.clear()
+    assert muster("replay", tmp_path / "run").code == 0
+    assert extender.asked == []
+
+
+@pytest.mark.parametrize("manner", [NOBODY, BREAKS])
+def test_a_pod_that_several_shards_refuse_has_the_words_of_one(tmp_path, extender, manner):
+    parked = []
+    for placements in (1, 3):
+        (folder := tmp_path / str(placements)).mkdir()
+        config = config_of(extender.url, manner, nodeCacheCapable=True)
+        ran = play(folder, config, pod("p"), placements=placements)
+        assert ran.code == 0, ran
+        assert ran.json()["bound"] == 0
+        story = muster("story", "pod/p", folder / "run").out.splitlines()
+        parked.append(next(line for line in story if " parked: " in line).split(" parked: ")[1])
+    assert parked[0] == parked[1]
+
+
+def gang(size: int) -> list[dict[str, Any]]:
+    """A group that needs all of its members."""
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1alpha1",
+        "kind": "Workload",
+        "metadata": {"name": "train", "namespace": "default"},
+        "spec": {"podGroups": [{"name": "all", "policy": {"gang": {"minCount": size}}}]},
+    }
+    members = [pod(f"m{number}") for number in range(size)]
+    for one in members:
+        one["spec"]["workloadRef"] = {"name": "train", "podGroup": "all"}
+    return [group, *members]
+
+
+@pytest.mark.parametrize("placements", [1, 3])
+def test_all_of_a_gang_go_where_extenders_let_them(tmp_path, extender, placements):
+    config = config_of(extender.url, PLAIN, nodeCacheCapable=True)
+    ran = play(tmp_path, config, *gang(5), placements=placements)
+    assert ran.code == 0, ran
+    assert (ran.json()["bound"], ran.json()["gangs_committed"]) == (5, 1)
+    for name, node in binds(tmp_path):
+        said = score_case({"objects": NODES, "pods": [pod(name)], "config": config})
+        assert said["pods"][0]["nodes"][node]["feasible"], (name, node)
+    extender.asked.clear()
+    assert muster("replay", tmp_path / "run").code == 0
+    assert extender.asked == []
+
+
+@pytest.mark.parametrize("placements", [1, 3])
+@pytest.mark.parametrize(
+    ("manner", "words"),
+    [(NOBODY, "6 node(s) that extenders do not leave"), (BREAKS, "code 500")],
+)
+def test_a_gang_that_extenders_refuse_waits_with_their_words(
+    tmp_path, extender, manner, words, placements
+):
+    config = config_of(extender.url, manner, nodeCacheCapable=True)
+    ran = play(tmp_path, config, *gang(2), placements=placements)
+    assert ran.code == 0, ran
+    assert ran.json()["bound"] == 0
+    story = muster("story", "pod/m0", tmp_path / "run").out
+    assert "default/m0 parked: 0/6 nodes are available: " in story
+    assert words in story
 
 
 @pytest.mark.parametrize("placements", [1, 2])

@@ -206,10 +206,11 @@ class PlacementCore:
 
     def effects(self, state: PlacementState) -> Mapping[int, Event]:
         """What extenders are asked and have not answered."""
-        asking = state.todo.asking
-        if asking is None or asking.answer is not None:
-            return {}
-        return {asking.asked.ask: asking.asked}
+        todo = state.todo
+        asked = todo.judging
+        if todo.asking is not None and todo.is_asking():
+            asked = todo.asking.asked
+        return {} if asked is None else {asked.ask: asked}
 
     def dump(self, state: PlacementState) -> Any:
         """What is true, canonical."""

@@ -1,9 +1,11 @@
 """When pods are tried anew that extenders refused, and who extenders are asked about now."""
 
+from msgspec import structs
+
 from services.placement.core import sampling
 from services.placement.core.state import PlacementState
 from shared.events.observed import ExtendersAnswered
-from shared.events.placement import ExtendersAsked
+from shared.events.placement import ExtendersAsked, Refused
 
 AGAIN_MS = 300_000
 """When a pod is tried anew that extenders refused: nobody tells a shard that they changed their
@@ -15,14 +17,22 @@ FAILED_AGAIN_MS = 1_000
 
 def asked(state: PlacementState, event: ExtendersAsked) -> None:
     """Extenders are asked about a pod."""
-    sampling.searched(state, event.examined)
     state.extender_asks = event.ask
+    if event.gang >= 0:
+        state.todo.judging = event
+        return
+    sampling.searched(state, event.examined)
     state.todo.ask(event)
 
 
 def answered(state: PlacementState, event: ExtendersAnswered) -> None:
     """They answered."""
-    state.todo.answered(event)
+    member = state.todo.judging
+    if member is not None and member.ask == event.ask:
+        state.todo.judging = None
+        state.judged.setdefault((member.gang, member.attempt), {})[member.sig] = event
+    else:
+        state.todo.answered(event)
 
 
 def due(state: PlacementState) -> list[int]:
@@ -30,8 +40,26 @@ def due(state: PlacementState) -> list[int]:
     return [sig for sig, at_ms in sorted(state.again.items()) if at_ms <= state.now_ms]
 
 
-def refused(state: PlacementState, sig: int) -> None:
-    """Remember when to try pods anew that extenders refused: no node may announce it."""
+def refused(state: PlacementState, event: Refused) -> None:
+    """Remember when to try pods anew that extenders refused: no node may announce it. What was said
+    of them stands until then, for nothing but extenders could say it again.
+    """
     asking = state.todo.asking
-    if asking is not None and asking.answer is not None and sig in state.refused:
-        state.again[sig] = state.now_ms + (FAILED_AGAIN_MS if asking.answer.error else AGAIN_MS)
+    if asking is None or asking.answer is None:
+        if state.told:
+            forget(state, event.sig)
+    elif event.sig in state.refused:
+        remember(state, event.sig, asking.answer)
+        state.told[event.sig] = structs.replace(event, attempt=0, ids=b"")
+
+
+def remember(state: PlacementState, sig: int, answer: ExtendersAnswered) -> None:
+    """Its pods were refused after this answer."""
+    if sig in state.refused:
+        state.again[sig] = state.now_ms + (FAILED_AGAIN_MS if answer.error else AGAIN_MS)
+
+
+def forget(state: PlacementState, sig: int) -> None:
+    """Its pods are tried anew, or gone."""
+    state.again.pop(sig, None)
+    state.told.pop(sig, None)

@@ -14,6 +14,7 @@ from services.placement.core import (
     extending,
     gangs,
     improve,
+    judging,
     member_volumes,
     nominations,
     post_filter,
@@ -55,7 +56,15 @@ NOMINATE_UNITS = 200
 DRY_RUN_UNITS_PER_NODE = 4
 DRY_RUN_UNITS_PER_POD = 50
 
-Answer = GangOffered | GangHeld | GangRefused | CandidatesFound | Nominated | NominationStale
+Answer = (
+    ExtendersAsked
+    | GangOffered
+    | GangHeld
+    | GangRefused
+    | CandidatesFound
+    | Nominated
+    | NominationStale
+)
 
 
 def decide(state: PlacementState) -> Iterator[Event]:
@@ -70,7 +79,7 @@ def decide(state: PlacementState) -> Iterator[Event]:
         yield from nominations.news(state)
     todo = state.todo
     units = state.config.slice_units
-    while todo.asks and units > 0:
+    while units > 0 and _can_answer(state):
         event = answer(state)
         units -= _ask_units(state, event)
         yield event
@@ -92,9 +101,16 @@ def decide(state: PlacementState) -> Iterator[Event]:
         yield digest.shard_digest(state)
 
 
+def _can_answer(state: PlacementState) -> bool:
+    """Whether something is asked that need not wait for extenders."""
+    if not state.todo.asks or state.todo.judging is not None:
+        return False
+    return not (state.config.extenders and judging.must_wait(state))
+
+
 def due_ms(state: PlacementState) -> int | None:
-    """Now while anything is unanswered, else when the digest is due."""
-    if state.todo or state.looks or state.choices_to_tell:
+    """Now while there is something to decide, else when the digest is due."""
+    if _can_answer(state) or state.todo.can_place() or state.looks or state.choices_to_tell:
         return state.now_ms
     due_ms = digest.due_ms(state)
     if state.volume_waits:
@@ -118,11 +134,12 @@ def _ask_units(state: PlacementState, event: Answer) -> int:
 
 
 def answer(state: PlacementState) -> Answer:
-    """The answer to the first ask."""
+    """The answer to the first ask, or what extenders are asked before."""
     ask = state.todo.asks[0]
     event = as_told(state, ask)
     if isinstance(event, OfferAsked):
-        return gangs.offer(state, event, ask.void)
+        question = None if ask.void else judging.question(state, event)
+        return question or gangs.offer(state, event, ask.void)
     if isinstance(event, HoldAsked):
         return gangs.hold(state, event, ask.void)
     if isinstance(event, DryRunAsked):

@@ -171,7 +171,7 @@ def refused(state: PlacementState, event: Refused) -> None:
     state.ledger.advance(state.ledger.rows(unpack(event.ids)), "Refused")
     remember_refused(state, event.sig)
     hopeless.told(state, event.sig, event.preemptible)
-    again.refused(state, event.sig)
+    again.refused(state, event)
     state.todo.take(event.attempt, event.ids)
 
 

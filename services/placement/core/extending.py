@@ -22,6 +22,7 @@ from shared.events.observed import ExtendersAnswered
 from shared.events.placement import ExtendersAsked, Refused, Reserved
 from shared.framework.layout import Held
 from shared.framework.profile import NAMED_NODES
+from shared.framework.table import NodeTable
 from shared.model.columns import I64, pack, size, unpack
 
 NO_ROWS = np.zeros(0, np.int64)
@@ -81,7 +82,7 @@ def conclude(state: PlacementState) -> Reserved | Refused | ExtendersAsked:
         failed = refuse(state, work, work.left(), held)
         reasons = ((answer.error, 0),)
         return structs.replace(failed, reasons=reasons, resolvable=0, preemptible=False)
-    rows, scores = _still_there(state, answer)
+    rows, scores = still_there(state.table, answer)
     picked = state.kernel.place_among(state.table, compiled(state, work.sig), held, rows, scores)
     if picked is not None:
         pick, extended = picked
@@ -91,12 +92,12 @@ def conclude(state: PlacementState) -> Reserved | Refused | ExtendersAsked:
     return _refuse(state, work, held, asking.asked, answer)
 
 
-def _still_there(state: PlacementState, answer: ExtendersAnswered) -> tuple[I64, I64]:
+def still_there(table: NodeTable, answer: ExtendersAnswered) -> tuple[I64, I64]:
     """Rows of the nodes that extenders left, and what they add to them."""
     nodes = unpack(answer.nodes)
     scores = unpack(answer.scores) if answer.scores else np.zeros(len(nodes), np.int64)
     given = zip(nodes.tolist(), scores.tolist(), strict=True)
-    rows = [(state.table.row_of(node), score) for node, score in given]
+    rows = [(table.row_of(node), score) for node, score in given]
     there = [(row, score) for row, score in rows if row is not None]
     columns = np.array(there, np.int64).reshape(len(there), 2)
     return columns[:, 0], columns[:, 1]

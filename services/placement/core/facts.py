@@ -4,7 +4,7 @@ ours says otherwise and even where they make a node over-full.
 
 import numpy as np
 
-from services.placement.core import dispatches, elsewhere, nominations, volumes, withheld
+from services.placement.core import again, dispatches, elsewhere, nominations, volumes, withheld
 from services.placement.core.book import (
     define,
     forget_if_unused,
@@ -71,7 +71,7 @@ def signature_retired(state: PlacementState, event: SignatureRetired) -> None:
         state.refused.discard(event.sig)
         state.hopeless.discard(event.sig)
         state.looks.pop(event.sig, None)
-        state.again.pop(event.sig, None)
+        again.forget(state, event.sig)
         if not state.refused:
             state.better.clear()
         state.retired.add(event.sig)

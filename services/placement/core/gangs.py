@@ -6,10 +6,19 @@ The shard never ends a hold by itself: permit's journal says committed or releas
 import msgspec
 import numpy as np
 
-from services.placement.core import acting, member_volumes, nominations, volumes, withheld
+from services.placement.core import (
+    acting,
+    extending,
+    judging,
+    member_volumes,
+    nominations,
+    volumes,
+    withheld,
+)
 from services.placement.core.book import compiled, put, take
 from services.placement.core.dispatches import assert_not_over, remember_refused, settle
 from services.placement.core.identity import expanded
+from services.placement.core.judging import Attempt
 from services.placement.core.ledger import groups
 from services.placement.core.member_volumes import Assumed, Choices
 from services.placement.core.picking import NOTHING, Chosen, place
@@ -51,14 +60,14 @@ def offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
     if void or not known:
         none = tuple(0 for _ in event.members)
         return GangOffered(state.shard, event.gang, event.attempt, none, (), nodes)
-    trial = state.table.trial()
+    trial, key = state.table.trial(), (event.gang, event.attempt)
     counts: list[int] = []
     reasons: Reasons = ()
     with member_volumes.trying(state) as assumed:
         for group in event.members:
             placed = 0
             for part in expanded(state, (group,)):
-                picks, _, why = _try(state, trial, part.sig, size(part.ids), assumed)
+                picks, _, why = _try(state, trial, key, part.sig, size(part.ids), assumed)
                 placed += len(picks.rows)
                 reasons = reasons or why
             counts.append(placed)
@@ -66,24 +75,32 @@ def offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
 
 
 def _try(
-    state: PlacementState, trial: NodeTable, sig: int, count: int, assumed: Assumed
+    state: PlacementState, trial: NodeTable, key: Attempt, sig: int, count: int, assumed: Assumed
 ) -> tuple[Chosen, list[Choices], Reasons]:
     """Place and charge on the trial; with reasons when it is less than asked for."""
-    why_not = obstacle(state, sig, in_gang=True)
+    why_not = obstacle(state, sig)
     if why_not:
         return NOTHING, [], ((why_not, len(state.nodes)),)
     held: Held | None = None
     if state.nominations:
         held = nominations.held_against(state, state.specs[sig].priority)
     choices: list[Choices] = []
-    if volumes.chooses(state, sig):
-        picks, choices = member_volumes.place_each(state, trial, sig, count, held, assumed)
+    judged = extending.concerned(state, sig)
+    if judged or volumes.chooses(state, sig):
+
+        def one() -> Chosen:
+            if judged:
+                return judging.place_one(state, trial, key, sig, held)
+            return place(state, trial, sig, 1, held)
+
+        picks, choices = member_volumes.place_each(state, trial, sig, count, one, assumed)
     else:
         picks = place(state, trial, sig, count, held)
         trial.charge(compiled(state, sig), picks.rows, picks.masks)
     if len(picks.rows) == count:
         return picks, choices, ()
-    return picks, choices, _why(state, trial, sig, held or {})
+    why = _why(state, trial, sig, held or {})
+    return picks, choices, judging.reasons(state, key, sig, why) if judged else why
 
 
 def _why(state: PlacementState, trial: NodeTable, sig: int, held: Held) -> Reasons:
@@ -104,7 +121,7 @@ def hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | Gang
     known = all(group.sig in state.specs for group in event.members)
     if void or not known or event.shard != state.shard:
         return refuse
-    trial = state.table.trial()
+    trial, key = state.table.trial(), (event.gang, event.attempt)
     parts: list[Part] = []
     with member_volumes.trying(state) as assumed:
         for group in event.members:
@@ -114,7 +131,7 @@ def hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | Gang
             ids = ids[~np.isin(kinds, LEFT_OUT)]
             if not np.isin(kinds, (*PLACEABLE, *LEFT_OUT)).all():
                 return refuse
-            picks, choices, why = _try(state, trial, group.sig, len(ids), assumed)
+            picks, choices, why = _try(state, trial, key, group.sig, len(ids), assumed)
             if why:
                 return msgspec.structs.replace(refuse, reasons=why)
             parts.append((ids, np.full(len(ids), group.sig), picks, choices))
@@ -168,6 +185,7 @@ def answered(state: PlacementState, event: GangOffered | GangHeld | GangRefused)
     elif not ask.void:
         for sig in _short(state, asked.members, event):
             remember_refused(state, sig)
+            judging.refused(state, (event.gang, event.attempt), sig)
 
 
 def _short(
@@ -200,6 +218,7 @@ def committed(state: PlacementState, event: GangCommitted) -> None:
     if state.unsettled:
         members = unpack(event.ids).tolist()
         withheld.attempt_over(state, event.gang, event.attempt, members)
+    judging.over(state, (event.gang, event.attempt))
     member_volumes.committed(state, event)
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is None:
@@ -212,6 +231,7 @@ def committed(state: PlacementState, event: GangCommitted) -> None:
 def released(state: PlacementState, event: GangReleased | GangTimedOut) -> None:
     """Every hold of the attempt is void, and so is what was asked for it."""
     state.todo.void(event.gang, event.attempt)
+    judging.over(state, (event.gang, event.attempt))
     if state.unsettled:
         withheld.attempt_over(state, event.gang, event.attempt, ())
     member_volumes.released(state, (event.gang, event.attempt))

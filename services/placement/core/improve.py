@@ -5,6 +5,7 @@ that changed nodes were looked at must be in the journal too.
 """
 
 import numpy as np
+from msgspec import structs
 
 from services.placement.core import again, hopeless, nominations, preempt
 from services.placement.core.book import compiled
@@ -101,7 +102,7 @@ def looked(state: PlacementState, event: Improved) -> None:
     for sig in unpack(event.sigs).tolist():
         state.refused.discard(sig)
         state.hopeless.discard(sig)
-        state.again.pop(sig, None)
+        again.forget(state, sig)
         # Queueing hears of the improvement: there is nothing to confirm.
         state.looks.pop(sig, None)
 
@@ -113,7 +114,9 @@ def reasons_asked(state: PlacementState, event: ReasonsAsked) -> None:
 
 
 def look(state: PlacementState, sig: int) -> Refused:
-    """Why no node takes a refused signature now."""
+    """Why no node takes a refused signature now; after extenders what was said then."""
+    if sig in state.told:
+        return structs.replace(state.told[sig], nodes=len(state.nodes), world=state.world)
     held = nominations.held_against(state, state.specs[sig].priority)
     found = reasons(state, sig, held)
     return Refused(

@@ -5,19 +5,18 @@ own word (VolumesChosen). From then on it is as with a pod reserved alone: that 
 what the same journal says of the claims (VolumesBound, VolumesFailed), and their time begins then.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from msgspec import Struct
 
 from services.placement.core import volumes
 from services.placement.core.book import compiled
-from services.placement.core.picking import NOTHING, Chosen, joined, place
+from services.placement.core.picking import NOTHING, Chosen, joined
 from services.placement.core.state import MemberChoice, PlacementState, VolumeWait
 from shared.events.base import Event
 from shared.events.permit import GangCommitted
 from shared.events.placement import GangHeld, VolumesChosen
-from shared.framework.layout import Held
 from shared.framework.table import NodeTable
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
@@ -44,20 +43,25 @@ def place_each(
     trial: NodeTable,
     sig: int,
     count: int,
-    held: Held | None,
+    place_one: Callable[[], Chosen],
     assumed: Assumed,
 ) -> tuple[Chosen, list[Choices]]:
-    """One after the other, charged on the trial: what one gets, the next one finds taken."""
+    """One after the other, charged on the trial: what one gets, the next one finds taken. No
+    choices where the pods need none.
+    """
+    chooses = volumes.chooses(state, sig)
     wanted = compiled(state, sig)
     picks: list[Chosen] = []
     choices: list[Choices] = []
     while len(picks) < count:
-        pick = place(state, trial, sig, 1, held)
+        pick = place_one()
         if not len(pick.rows):
             break
         trial.charge(wanted, pick.rows, pick.masks)
         row = int(pick.rows[0])
         picks.append(pick)
+        if not chooses:
+            continue
         choices.append(volumes.chosen(state, sig, row))
         for choice in choices[-1]:
             assumed.append((choice, trial.nodes[row].name))

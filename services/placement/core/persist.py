@@ -15,6 +15,8 @@ from services.placement.core.config import Config
 from services.placement.core.state import Deferred, Nomination, PlacementState
 from services.placement.core.todo import dump_asking, load_asking, load_todo
 from services.placement.transitions import State
+from shared.events.observed import ExtendersAnswered
+from shared.events.placement import ExtendersAsked, Refused
 from shared.framework.images import Spread
 from shared.framework.sampling import load_tree
 from shared.framework.storage import Storage
@@ -59,6 +61,7 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "gone": pack(state.gone),
         "todo": state.todo.dump(),
         **_extending(state),
+        **_judging(state),
         "deferred": [
             [pod, one.attempt, one.sig, one.urgent] for pod, one in sorted(state.deferred.items())
         ],
@@ -88,7 +91,16 @@ def _extending(state: PlacementState) -> dict[str, Any]:
         return {}
     asking = state.todo.asking
     found: list[object] = [state.extender_asks, [list(one) for one in sorted(state.again.items())]]
-    return {"extending": found if asking is None else [*found, dump_asking(asking)]}
+    told = {"told": [one for _sig, one in sorted(state.told.items())]} if state.told else {}
+    return told | {"extending": found if asking is None else [*found, dump_asking(asking)]}
+
+
+def _judging(state: PlacementState) -> dict[str, Any]:
+    """Nothing where extenders judge no gang's members."""
+    if state.todo.judging is None and not state.judged:
+        return {}
+    said = [[*key, sorted(of.items())] for key, of in sorted(state.judged.items())]
+    return {"judging": [state.todo.judging, said]}
 
 
 def _spread(state: PlacementState) -> list[object]:
@@ -136,6 +148,13 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
         state.extender_asks, again, *asking = kept
         state.again = dict(again)
         state.todo.asking = load_asking(asking[0]) if asking else None
+    told = msgspec.convert(body.get("told", ()), list[Refused])
+    state.told = {one.sig: one for one in told}
+    if kept := body.get("judging", ()):
+        state.todo.judging = msgspec.convert(kept[0], ExtendersAsked | None)
+        for gang, attempt, said in kept[1]:
+            answers = msgspec.convert(said, list[tuple[int, ExtendersAnswered]])
+            state.judged[gang, attempt] = dict(answers)
     for ids in state.todo.queued():
         rows = state.ledger.rows(ids)  # first: it may replace the columns
         state.ledger.kind[rows] = State.QUEUED

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from services.placement.core.config import Config
 from services.placement.core.ledger import Ledger
 from services.placement.core.todo import Todo
+from shared.events.observed import ExtendersAnswered
+from shared.events.placement import Refused
 from shared.framework.images import Spread
 from shared.framework.kernel import Kernel
 from shared.framework.profile import DEFAULT, Plugins
@@ -153,7 +155,10 @@ class PlacementState(MachineState):
         self.hopeless: set[int] = set()  # those of them that preemption does not help
         self.better: set[int] = set()
         self.extender_asks = 0  # how often extenders were asked
+        self.judged: dict[tuple[int, int], dict[int, ExtendersAnswered]] = {}
+        """(gang, attempt) of open ones -> what extenders say of members, by signature."""
         self.again: dict[int, int] = {}  # refused by extenders: signature -> when to try anew
+        self.told: dict[int, Refused] = {}  # what was said of these then
         self.looks: dict[int, None] = {}  # refused signatures that queueing wants reasons for
         self.tree: NodeTree | None = None  # the order of nodes; only where searches end early
         self.start_index = 0

@@ -90,12 +90,17 @@ class Todo:
         self.unknown: dict[int, list[Work | Ask]] = {}
         self.arrivals = 0
         self.asking: Asking | None = None
+        self.judging: ExtendersAsked | None = None
+        """A gang's member that extenders think about: meanwhile nothing is answered or placed."""
 
-    def __bool__(self) -> bool:
-        return bool(self.asks) or self.can_place()
+    def is_asking(self) -> bool:
+        """Whether extenders think about a pod that is no member of a gang."""
+        return self.asking is not None and self.asking.answer is None
 
     def can_place(self) -> bool:
         """Whether there is a pod to decide about; while extenders think there is none."""
+        if self.judging is not None:
+            return False
         if self.asking is not None:
             return self.asking.answer is not None
         return bool(self.works)

@@ -14,16 +14,13 @@ NEEDS_ONE_SHARD = (
 CLAIM_NEEDS_ONE_SHARD = (
     "node(s) of several placement partitions (claims for one pod alone need a single one)"
 )
-NOT_ASKED_FOR_GANGS = "node(s) that no extender is asked about (a gang's pods are placed together)"
 
 
-def obstacle(state: PlacementState, sig: int, in_gang: bool = False) -> str:
+def obstacle(state: PlacementState, sig: int) -> str:
     """Why nothing can be decided, for every node; empty = it can."""
     spec = state.specs[sig]
     if state.shards > 1 and spec.has_hard_rules:
         return NEEDS_ONE_SHARD
-    if in_gang and any(one.judges(spec) for one in state.config.extenders):
-        return NOT_ASKED_FOR_GANGS
     if not spec.volumes:
         return ""
     filters = state.sigs[sig].plugins.between

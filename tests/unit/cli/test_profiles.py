@@ -137,7 +137,7 @@ def no_extenders():
     CALLED.clear()
 
 
-def test_extenders_are_an_option_of_the_one_shard(tmp_path, no_extenders):
+def test_extenders_are_an_option_of_the_shards(tmp_path, no_extenders):
     path = tmp_path / "config.json"
     written = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     extender = {"urlPrefix": "http://h/x", "filterVerb": "filter"}
@@ -147,8 +147,6 @@ def test_extenders_are_an_option_of_the_one_shard(tmp_path, no_extenders):
     options = with_profiles({}, config)
     assert parse_config(options["placement"]).extenders == config.extenders
     assert list(config.extenders) == CALLED
-    with pytest.raises(UsageFault, match="score need one placement partition"):
-        read_profiles(path, (), 2)
     preempts = {"urlPrefix": "http://h/x", "preemptVerb": "preempt"}
     path.write_text(json.dumps(written | {"extenders": [preempts]}))
     for placements in (1, 2):

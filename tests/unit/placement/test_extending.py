@@ -8,14 +8,20 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from services.placement.core.again import AGAIN_MS, FAILED_AGAIN_MS
-from services.placement.core.undecided import NOT_ASKED_FOR_GANGS
 from shared.events.base import Event
 from shared.events.ingest import PodsRelabelled
 from shared.events.observed import ExtendersAnswered
-from shared.events.permit import HoldAsked
-from shared.events.placement import ExtendersAsked, GangRefused, Improved, Refused, Reserved
+from shared.events.permit import GangCommitted, GangReleased, HoldAsked, OfferAsked
+from shared.events.placement import (
+    ExtendersAsked,
+    GangHeld,
+    GangOffered,
+    Improved,
+    Refused,
+    Reserved,
+)
 from shared.events.preemption import NominateAsked
-from shared.events.queueing import Members
+from shared.events.queueing import Members, ReasonsAsked
 from shared.model.columns import pack, unpack
 from shared.model.extenders import POD, Extender
 from tests.unit.placement.shard import Shard, node, placed, spec
@@ -148,11 +154,85 @@ def test_a_nominated_node_is_asked_about_alone_and_then_the_others():
     assert (sorted(unpack(question.nodes).tolist()), question.alone) == ([1, 2, 3], False)
 
 
-def test_gangs_with_such_pods_are_refused():
-    given = shard().sig(1, WEB)
-    given.give(HoldAsked(5, 1, 0, (Members(1, pack([11, 12])),)))
-    refused = only(GangRefused, given.run())
-    assert refused.reasons == ((NOT_ASKED_FOR_GANGS, 3),)
+def test_what_extenders_said_stands_until_a_pod_is_tried_anew():
+    """Nobody else could say it again, so it is no less true than when it was said."""
+    given = shard().sig(1, WEB).dispatch(1, 11)
+    given.run()
+    given.give(ExtendersAnswered(1, failed=(("not today", 3),)))
+    first = only(Refused, given.run())
+    assert first.reasons == (("not today", 3),)
+    given.give(ReasonsAsked(1)).reload()
+    again = only(Refused, given.run())
+    assert (again.reasons, again.attempt, again.ids) == (first.reasons, 0, b"")
+
+
+MEMBERS = (Members(1, pack([11])), Members(2, pack([12])))
+DB = spec(shown=((POD, "default/db"),))
+
+
+def gang(extender: Extender = ANY) -> Shard:
+    return shard(extender).sig(1, WEB).sig(2, DB).give(OfferAsked(5, 1, MEMBERS))
+
+
+def test_extenders_are_asked_about_each_member_of_a_gang_before_it_is_offered_room():
+    given = gang()
+    question = asked(given.run())
+    assert (question.gang, question.attempt, question.pod) == (5, 1, 11)
+    assert given.reload().core.effects(given.state) == {1: question}
+    given.give(ExtendersAnswered(1, pack([3]))).reload()
+    question = asked(given.run())
+    assert (question.ask, question.pod) == (2, 12)
+    given.give(ExtendersAnswered(2, pack([1, 3]), pack([0, 900_000])))
+    assert only(GangOffered, given.run()).counts == (1, 1)
+    given.reload().give(HoldAsked(5, 1, 0, MEMBERS))
+    held = only(GangHeld, given.run())
+    assert unpack(held.nodes).tolist() == [3, 3]
+    given.give(GangCommitted(5, 1, held.ids, held.nodes)).reload()
+    assert given.state.judged == {}
+
+
+def test_a_member_that_extenders_leave_no_node_has_their_words():
+    given = gang()
+    given.run()
+    given.give(ExtendersAnswered(1, failed=(("not today", 3),)))
+    given.run()
+    given.give(ExtendersAnswered(2, error="it failed"))
+    offered = only(GangOffered, given.run())
+    assert (offered.counts, offered.reasons) == ((0, 0), (("not today", 3),))
+    assert given.state.again == {1: AGAIN_MS, 2: FAILED_AGAIN_MS}
+    given.give(GangReleased(5, 1, offered.reasons, 3))
+    assert given.state.judged == {}
+
+
+def test_room_that_another_member_takes_is_not_offered_twice():
+    """Extenders leave both the same node, which has room for one."""
+    given = shard().sig(1, spec(cpu=3_000, shown=((POD, "default/a"),)))
+    given.sig(2, spec(cpu=3_000, shown=((POD, "default/b"),)))
+    given.give(OfferAsked(5, 1, MEMBERS)).run()
+    given.give(ExtendersAnswered(1, pack([2]))).run()
+    given.give(ExtendersAnswered(2, pack([2])))
+    assert only(GangOffered, given.run()).counts == (1, 0)
+
+
+def test_nobody_is_placed_while_extenders_think_about_a_member():
+    given = gang().sig(3, spec(shown=((POD, "default/c"),))).dispatch(3, 13)
+    assert asked(given.run()).pod == 11
+    assert given.run() == []
+    given.give(GangReleased(5, 1, (), 3, stale=True))
+    assert only(GangOffered, given.run()[:1]).counts == (0, 0)
+
+
+def test_a_gang_waits_while_extenders_think_about_a_pod():
+    given = shard().sig(1, WEB).sig(2, DB).sig(3, spec(shown=((POD, "default/c"),)))
+    assert asked(given.dispatch(3, 13).run()).pod == 13
+    given.give(OfferAsked(5, 1, MEMBERS))
+    assert given.run() == []
+    given.give(ExtendersAnswered(1, pack([1])))
+    assert asked(given.run()).pod == 11
+
+
+def test_members_that_no_extender_judges_are_offered_room_at_once():
+    assert only(GangOffered, gang(GADGETS).run()).counts == (1, 1)
 
 
 def test_a_pod_that_fits_nowhere_is_not_asked_about():
