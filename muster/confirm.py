@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from muster.checker.between import ONE_SHARD, Around, Neighbours, Pairs
+from muster.checker.between import ONE_SHARD, Around, Neighbours, Pairs, keeps_to_hosts
 from muster.checker.fits import Load, device_room, full_for, static_obstacle, words_of_full
 from muster.profiles import as_by_default, filters_by_default, has_own_filters
 from shared.model.extenders import CALLED, POD
@@ -79,10 +79,10 @@ class Final:
         """What a pod must heed of others, while some nodes hold what a trial says; None = nothing,
         as nobody has rules.
         """
-        if self.is_divided or not (spec.has_rules or self._some_have_rules):
+        if not (spec.has_rules or self._some_have_rules):
             return None
         loads = [(node, (trial or {}).get(node.name) or self.load(node)) for node in self.nodes]
-        return Around(spec, Neighbours(loads, self.namespaces))
+        return Around(spec, Neighbours(loads, self.namespaces, self.is_divided))
 
 
 @dataclass
@@ -173,7 +173,7 @@ def _parts(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _single_problem(final: Final, pod: Waiting) -> str | None:
-    if final.is_divided and pod.spec.has_hard_rules:
+    if final.is_divided and not keeps_to_hosts(pod.spec):
         named = ONE_SHARD in pod.message
         return None if named else f"waits ({pod.message}) for other than rules between pods"
     static: Counter[str] = Counter()
@@ -250,7 +250,7 @@ def _check_gang(final: Final, gang: Gang, members: list[Waiting], verdict: Verdi
     needed = gang.min_count - final.running[gang.key]
     if len(members) < needed:
         return
-    if final.is_divided and any(pod.spec.has_hard_rules for pod in members):
+    if final.is_divided and not all(keeps_to_hosts(pod.spec) for pod in members):
         return
     nodes = sorted(final.nodes, key=lambda node: node.name)
     by_load = sorted(nodes, key=lambda node: (final.load(node).used(CPU), node.name))

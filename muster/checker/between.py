@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from muster.checker.fits import Load, holds, selects, tolerates
 from shared.model.objects import Node, PodSpec, PodTerm, Selector, SpreadConstraint
 
-NAME_LABEL = "kubernetes.io/metadata.name"
+NAME_LABEL, HOST_LABEL = "kubernetes.io/metadata.name", "kubernetes.io/hostname"
 ONE_SHARD = "of several placement partitions"
 """In the message of pods with hard rules where no shard knows all pods."""
 
@@ -25,14 +25,25 @@ def named(spec: PodSpec, namespace: str, labels: Pairs, terminating: bool = Fals
     return replace(spec, namespace=namespace, labels=labels, terminating=terminating)
 
 
+def keeps_to_hosts(spec: PodSpec) -> bool:
+    """Whether all that must hold between pods can be seen on each node alone."""
+    by_host = all(term.topology_key == HOST_LABEL for term in spec.pod_anti_affinity)
+    return by_host and not spec.pod_affinity and not any(one.hard for one in spec.spread)
+
+
 class Neighbours:
-    """All nodes and who stands on them; `namespaces` has the labels of those with an object."""
+    """All nodes and who stands on them; `namespaces` has the labels of those with an object.
+    `is_divided`: several shards place pods, so rules that reach further than a node are not kept.
+    """
 
     def __init__(
-        self, loads: Iterable[tuple[Node, Load]], namespaces: Mapping[str, Pairs] | None = None
+        self,
+        loads: Iterable[tuple[Node, Load]],
+        namespaces: Mapping[str, Pairs] | None = None,
+        is_divided: bool = False,
     ) -> None:
         """Nothing is judged yet."""
-        self.namespaces = namespaces or {}
+        self.namespaces, self.is_divided = namespaces or {}, is_divided
         self.nodes: list[Node] = []
         self.pods: list[tuple[PodSpec, Node]] = []
         for node, load in loads:
@@ -68,6 +79,7 @@ class Around:
             for pod, node in there.keeping_away
             for term in pod.pod_anti_affinity
             if term.topology_key in node.labels and there.means(term, pod, spec)
+            if not there.is_divided or term.topology_key == HOST_LABEL
         }
         self.unwanted = {
             (term.topology_key, node.labels[term.topology_key])

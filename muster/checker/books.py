@@ -60,16 +60,14 @@ class Ledger:
         self.problems.append((rule, f"{self.journal} at {position}: {text}"))
 
     def around(self, spec: PodSpec, node: int = 0, load: Load | None = None) -> Around | None:
-        """What a pod must heed of others, as if one node held `load`; None = nobody has rules, or
-        nobody could keep them.
-        """
-        if self.is_divided or not any(one.has_rules for one in self.specs.values()):
+        """What a pod must heed of others, as if one node held `load`; None = nobody has rules."""
+        if not any(one.has_rules for one in self.specs.values()):
             return None
         loads = dict(self.loads)
         if load is not None:
             loads[node] = load
         standing = ((where, loads[row]) for row, where in self.nodes.items())
-        return Around(spec, Neighbours(standing, self.namespaces))
+        return Around(spec, Neighbours(standing, self.namespaces, self.is_divided))
 
     def put(self, pod: int, spec: PodSpec, node: int, mask: int = 0) -> None:
         """Charge a pod to a node, instead of wherever it was charged."""

@@ -4,7 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from muster.checker import binds, gangs, ledger, posts, preemptions, truth, volumes, waiting
+from muster.checker import (
+    binds,
+    gangs,
+    identity,
+    ledger,
+    posts,
+    preemptions,
+    truth,
+    volumes,
+    waiting,
+)
 from muster.checker.books import Ledger
 from muster.checker.facts import Facts, gather
 from muster.checker.history import ClusterHistory
@@ -120,6 +130,7 @@ def _at_rest(report: Report, history: ClusterHistory, epoch: int) -> list[Proble
     return [
         *report.of_books(),
         *volumes.at_end(history),
+        *identity.check(facts, history),
         *truth.check(report.binds, report.gangs, facts, history, epoch),
         *waiting.check(queue, facts, history, end, report.gangs.committed),
     ]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
-from muster.checker.between import ONE_SHARD, Around, Neighbours, Pairs
+from muster.checker.between import ONE_SHARD, Around, Neighbours, Pairs, keeps_to_hosts
 from muster.checker.facts import Facts
 from muster.checker.fits import Load, static_obstacle, surely_fits
 from muster.checker.history import ClusterHistory, PodTruth
@@ -127,11 +127,11 @@ class Cluster:
         return count
 
     def _around(self, spec: PodSpec, loads: dict[str, Load]) -> Around | None:
-        """What the pod must heed of others; None where nobody has rules, or could keep them."""
-        if not self.is_ruled or self.is_divided:
+        """What the pod must heed of others; None where nobody has rules."""
+        if not self.is_ruled:
             return None
         standing = ((node, loads[node.name]) for node in self.nodes)
-        return Around(spec, Neighbours(standing, self.namespaces))
+        return Around(spec, Neighbours(standing, self.namespaces, self.is_divided))
 
 
 def _takes(spec: PodSpec, node: Node, load: Load, around: Around | None) -> bool:
@@ -195,7 +195,7 @@ def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> 
         return
     if not MESSAGE.match(message) or not _is_sorted(message):
         yield ("message", f"pod {row} ({pod.name}): {message!r} is not kube-scheduler's form")
-    if ONE_SHARD in message and pod.spec.has_hard_rules:
+    if ONE_SHARD in message and not keeps_to_hosts(pod.spec):
         return  # several shards refuse it, wherever there is room
     if pod.spec.volumes:
         return  # which volumes would do is not known here
@@ -237,7 +237,7 @@ def _check_member(
     specs = {p.spec for p in free if not p.node}
     if any(spec.volumes for spec in specs):
         return
-    if cluster.is_divided and any(spec.has_hard_rules for spec in specs):
+    if cluster.is_divided and not all(map(keeps_to_hosts, specs)):
         return
     if gang in committed:
         room = cluster.room_for(pod)

@@ -13,6 +13,7 @@ from shared.model.volumes import PodVolume
 CPU = "cpu"
 MEMORY = "memory"
 PODS = "pods"
+HOSTNAME = "kubernetes.io/hostname"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 GPU = "nvidia.com/gpu"
 
@@ -171,21 +172,26 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         return bool(terms or self.spread or self.spread_by)
 
     @property
-    def has_hard_rules(self) -> bool:
-        """Whether some of them must hold."""
+    def has_wide_rules(self) -> bool:
+        """Whether some that must hold look at more than the pods of one node."""
         hard_spread = any(constraint.hard for constraint in self.spread)
-        return bool(self.pod_affinity or self.pod_anti_affinity) or hard_spread
+        wide = any(term.topology_key != HOSTNAME for term in self.pod_anti_affinity)
+        return bool(self.pod_affinity) or wide or hard_spread
 
-    def without_rules(self) -> "PodSpec":
-        """The same without rules between pods."""
+    def with_rules_of_nodes(self) -> "PodSpec":
+        """The same with those rules alone for which a node's pods are all that count: required
+        anti-affinity and preferred terms by host name, as nobody else has a node's.
+        """
+        away = tuple(one for one in self.pod_anti_affinity if one.topology_key == HOSTNAME)
+        rather = tuple(one for one in self.pods_preferred if one.term.topology_key == HOSTNAME)
         none: tuple[()] = ()
         return structs.replace(
             self,
             spread=none,
             spread_by=none,
             pod_affinity=none,
-            pod_anti_affinity=none,
-            pods_preferred=none,
+            pod_anti_affinity=away,
+            pods_preferred=rather,
         )
 
     def anonymous(self) -> "PodSpec":

@@ -15,7 +15,7 @@ from shared.framework.counters import Counts, spread_counter
 from shared.framework.domains import Domains
 from shared.framework.layout import F64, I32, I64, Mask
 from shared.framework.table import NodeTable
-from shared.model.objects import PodSpec, SpreadConstraint
+from shared.model.objects import HOSTNAME, PodSpec, SpreadConstraint
 from shared.model.selectors import holds
 from shared.plugins.node_affinity import NodeAffinity
 from shared.plugins.taint_toleration import TaintToleration
@@ -23,7 +23,6 @@ from shared.plugins.taint_toleration import TaintToleration
 NAME = "PodTopologySpread"
 MISSING = "node(s) didn't match pod topology spread constraints (missing required label)"
 SKEWED = "node(s) didn't match pod topology spread constraints"
-HOSTNAME = "kubernetes.io/hostname"
 NOBODY = -1
 PRECISION = Context(prec=30)
 

@@ -107,6 +107,7 @@ FEATURES = ("gpus", "port", "ports", "tolerates", "tolerates-all", "selects", "p
 
 BETWEEN = ("spreads", "evens", "far", "near", "likes", "avoids", "nothing")
 APPS = ("web", "db", "cache")
+KEYS = ("zone", "kubernetes.io/hostname")
 IMAGES = ("app", "base", "tools")
 
 
@@ -192,6 +193,21 @@ def world(seed: int, each: bool = False, between: bool = False) -> World:
             "metadata": {"name": name, "namespace": "default", "labels": labels[kind]},
             "spec": specs[kind],
         }
+    return made
+
+
+def hosts_world(seed: int) -> World:
+    """A world in which pods keep away from, or rather go near, others on the same node alone: what
+    several shards keep.
+    """
+    draw, made = Random(f"{seed}/hosts"), world(seed, each=True)
+    specs = {id(pod["spec"]): pod["spec"] for pod in made.pods.values()}
+    for number, spec in enumerate(specs.values()):
+        feature = ("far", "likes", "avoids", "nothing")[number % 4]
+        _add_rules(draw, spec, [feature], ("kubernetes.io/hostname",))
+    apps = {number: draw.choice(APPS) for number in specs}
+    for pod in made.pods.values():
+        pod["metadata"]["labels"] = {"app": apps[id(pod["spec"])]}
     return made
 
 
@@ -285,11 +301,13 @@ def _spec(draw: Random, features: Sequence[str]) -> Object:
     return spec
 
 
-def _add_rules(draw: Random, spec: Object, features: Sequence[str]) -> None:
+def _add_rules(
+    draw: Random, spec: Object, features: Sequence[str], keys: Sequence[str] = KEYS
+) -> None:
     """Rules between pods; the first pod of its kind may have to be its own neighbour."""
 
     def term() -> Object:
-        key = draw.choice(("zone", "kubernetes.io/hostname"))
+        key = draw.choice(keys)
         selector = {"matchLabels": {"app": draw.choice(APPS)}}
         return {"topologyKey": key, "labelSelector": selector}
 

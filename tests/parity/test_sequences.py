@@ -18,6 +18,7 @@ from tests.parity.sequences import (
     Decision,
     World,
     decisions,
+    hosts_world,
     packed_world,
     sampled_world,
     spread_world,
@@ -89,6 +90,39 @@ def test_rules_between_pods_are_kept_as_kube_scheduler_keeps_them(
     made = played(given, tmp_path, 1, batch)
     assert {one.pod for one in made} == set(given.pods)
     assert wrong(given, made, oracle) == []
+
+
+@pytest.mark.parametrize("seed", [1, 8, 9])
+@pytest.mark.parametrize("batch", ["true", "false"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_rules_by_host_are_kept_by_several_shards(seed, shards, batch, oracle, tmp_path, capsys):
+    given = hosts_world(seed)
+    made = played(given, tmp_path, shards, batch)
+    assert {one.pod for one in made} == set(given.pods)
+    assert any("anti-affinity" in reason for one in made for reason, _nodes in one.reasons)
+    assert wrong(given, made, oracle) == []
+
+
+HOST_BUGS = (
+    Bug(
+        "rules-by-host-are-dropped",
+        "services.placement.core.book",
+        ("    counted = spec.with_rules_of_nodes() if", "    counted = spec.anonymous() if"),
+    ),
+    Bug(
+        "nobody-is-told-who-pods-are",
+        "services.ingest.core.identity",
+        ("    return spec.with_rules_of_nodes() if", "    return PodSpec() if"),
+    ),
+)
+
+
+@pytest.mark.parametrize("bug", HOST_BUGS, ids=lambda bug: bug.name)
+def test_a_change_in_rules_by_host_is_noticed(bug, oracle, tmp_path, capsys):
+    given = hosts_world(1)
+    with planted(bug):
+        made = played(given, tmp_path, 3, limit_s=SHORT_S)
+    assert wrong(given, made, oracle)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -34,9 +34,11 @@ LABELS = (
 PLAIN = tuple(PodSpec(requests=(("cpu", 100 * i),)) for i in (1, 2))
 
 
-def term(*keys: str, namespaces: tuple[str, ...] = (), everywhere: bool = False) -> PodTerm:
+def term(
+    *keys: str, namespaces: tuple[str, ...] = (), everywhere: bool = False, by: str = HOST
+) -> PodTerm:
     selector = tuple(Requirement(key, "Exists") for key in keys)
-    return PodTerm(HOST, selector, namespaces, () if everywhere else None)
+    return PodTerm(by, selector, namespaces, () if everywhere else None)
 
 
 RULES = (
@@ -47,6 +49,8 @@ RULES = (
     PodSpec(pods_preferred=(PreferredPodTerm(7, term("tier", "app")),)),
     PodSpec(pods_preferred=(PreferredPodTerm(-3, term()),)),
     PodSpec(pod_affinity=(term("app", namespaces=("a",), everywhere=True),)),
+    PodSpec(pod_anti_affinity=(term("tier", by="zone"), term("app", namespaces=("b",)))),
+    PodSpec(pods_preferred=(PreferredPodTerm(7, term("id", by="zone")),)),
 )
 SPECS = (*PLAIN, *RULES)
 
@@ -54,8 +58,8 @@ SPECS = (*PLAIN, *RULES)
 class Cluster:
     """Pods by uid as they are, all rules there ever were, and what ingest told of whom."""
 
-    def __init__(self) -> None:
-        self.revision = 0
+    def __init__(self, is_divided: bool = False) -> None:
+        self.revision, self.is_divided = 0, is_divided
         self.pods: dict[str, seen.PodsSeen] = {}
         self.nodes: set[str] = set()
         self.rules: list[tuple[PodSpec, str]] = []
@@ -103,10 +107,15 @@ class Cluster:
         """By the rules there were, one by one."""
         keys: set[str] | None = None
         for spec, namespace in self.rules:
-            looks: list[tuple[set[str], Any]] = [({namespace}, one.selector) for one in spec.spread]
-            looks += [({namespace}, spec.spread_by)] if spec.spread_by else []
-            terms = [one.term for one in spec.pods_preferred]
-            for one in (*spec.pod_affinity, *spec.pod_anti_affinity, *terms):
+            looks: list[tuple[set[str], Any]] = []
+            terms = [*spec.pod_anti_affinity, *(one.term for one in spec.pods_preferred)]
+            if self.is_divided:
+                terms = [one for one in terms if one.topology_key == HOST]
+            else:
+                looks += [({namespace}, one.selector) for one in spec.spread]
+                looks += [({namespace}, spec.spread_by)] if spec.spread_by else []
+                terms += spec.pod_affinity
+            for one in terms:
                 where = {*one.namespaces}
                 if one.namespace_selector is not None:
                     where = {*NAMESPACES}
@@ -115,7 +124,9 @@ class Cluster:
                 if selector is not None and pod.namespace in where:
                     keys = (keys or set()) | {one.key for one in selector}
         if keys is None:
-            is_named = pod.spec.has_rules
+            away = (one.topology_key for one in pod.spec.pod_anti_affinity)
+            rather = (one.term.topology_key for one in pod.spec.pods_preferred)
+            is_named = HOST in (*away, *rather) if self.is_divided else pod.spec.has_rules
             return replace(pod.spec, namespace=pod.namespace) if is_named else pod.spec
         labels = tuple(pair for pair in pod.labels if pair[0] in keys)
         return replace(
@@ -168,12 +179,12 @@ ops = st.lists(
 )
 
 
-@given(ops, st.lists(st.booleans(), min_size=50, max_size=50))
-def test_signatures_are_those_of_the_last_interest(operations, reloads):
+@given(st.sampled_from([1, 3]), ops, st.lists(st.booleans(), min_size=50, max_size=50))
+def test_signatures_are_those_of_the_last_interest(shards, operations, reloads):
     """Whatever comes in which order; and a state that was loaded says the same."""
-    steps: Any = Steps(IngestCore())
-    loaded: Any = Steps(IngestCore())
-    cluster = Cluster()
+    steps: Any = Steps(IngestCore(shards))
+    loaded: Any = Steps(IngestCore(shards))
+    cluster = Cluster(is_divided=shards > 1)
     for operation, is_reloaded in zip(operations, reloads, strict=False):
         event = cluster.happen(*operation)
         if event is None:
@@ -186,16 +197,3 @@ def test_signatures_are_those_of_the_last_interest(operations, reloads):
         for one in decided:
             cluster.read(one)
         agrees(cluster, steps)
-
-
-@given(ops)
-def test_several_shards_look_at_nobody(operations):
-    steps: Any = Steps(IngestCore(3))
-    cluster = Cluster()
-    for operation in operations:
-        event = cluster.happen(*operation)
-        decided = steps.when(event) if event is not None else []
-        assert not any(isinstance(one, told.PodsRelabelled) for one in decided)
-        for one in decided:
-            if isinstance(one, told.SignatureDefined):
-                assert one.spec in SPECS

@@ -7,6 +7,8 @@ import pytest
 from muster.simulation.ruled import make_ruled_world, make_spread_scenario
 from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
+from tests.parity.planted import planted
+from tests.simulation.planted import Bug
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -17,10 +19,34 @@ def test_rules_between_pods_are_kept_through_faults(seed: int) -> None:
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_several_shards_refuse_what_they_cannot_keep(seed: int) -> None:
-    result = simulate(make_scenario(seed, make_ruled_world(seed)), redecide=True)
+@pytest.mark.parametrize("seed", range(16))
+def test_several_shards_keep_rules_by_host_and_refuse_wider_ones(seed: int) -> None:
+    result = simulate(make_scenario(seed, make_ruled_world(seed)), redecide=seed % 4 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+
+
+BUGS = (
+    Bug(
+        "rules-by-host-are-dropped",
+        "services.placement.core.book",
+        ("    counted = spec.with_rules_of_nodes() if", "    counted = spec.anonymous() if"),
+        first=(1, 2, 4),
+    ),
+    Bug(
+        "nobody-is-told-who-pods-are",
+        "services.ingest.core.identity",
+        ("    return spec.with_rules_of_nodes() if", "    return PodSpec() if"),
+        first=(1, 2, 4),
+    ),
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_change_is_noticed(bug: Bug) -> None:
+    with planted(bug):
+        results = [simulate(make_scenario(seed, make_ruled_world(seed))) for seed in bug.first]
+    rules = {rule for result in results for rule, _text in result.problems}
+    assert rules & {"rules-between-pods", "rules-look-at"}, rules
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -6,7 +6,8 @@ signature whatever their names are, and a world without rules pays nothing. `sta
 the keys by namespace, EVERYWHERE for rules that select namespaces. It only grows, and is kept in
 snapshots: which signature a pod has depends on the observations, never on when a snapshot was made.
 
-With several shards nobody could count pods of the whole world, so nobody looks: no interest.
+With several shards nobody could count pods of the whole world, so only rules count that look at the
+pods of one node.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,10 +31,16 @@ _decoder = msgspec.msgpack.Decoder(PodSpec)
 
 def learn(state: IngestState, spec: PodSpec, namespace: str) -> None:
     """Rules may look at more than any before: pods known already get the signatures for that."""
-    if spec.has_rules and len(state.shard_nodes) == 1:
+    spec = heeded(state, spec)
+    if spec.has_rules:
         places = look_at(state, [(spec, namespace)])
         if places:
             relabel(state, pods_of(state, labelsets_of(state, places)))
+
+
+def heeded(state: IngestState, spec: PodSpec) -> PodSpec:
+    """The spec with the rules that somebody can keep."""
+    return spec.with_rules_of_nodes() if spec.has_rules and len(state.shard_nodes) > 1 else spec
 
 
 def look_at(state: IngestState, rules: Iterable[tuple[PodSpec, str]]) -> list[str]:
@@ -86,7 +93,7 @@ def identified(
     here, everywhere = interest.get(namespace), interest.get(EVERYWHERE)
     if here is None and everywhere is None:
         # Nobody looks at it; its own rules, and its claims, are of its namespace.
-        is_own = (spec.has_rules and len(state.shard_nodes) == 1) or spec.volumes
+        is_own = heeded(state, spec).has_rules or spec.volumes
         return msgspec.structs.replace(spec, namespace=namespace) if is_own else spec
     keys = (here or frozenset()) | (everywhere or frozenset())
     seen = tuple(sorted(pair for pair in labels if pair[0] in keys))

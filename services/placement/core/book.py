@@ -28,9 +28,9 @@ def define(state: PlacementState, sig: int, spec: PodSpec) -> None:
     state.specs[sig] = spec
     gpu = spec.gpu.milli * spec.gpu.count if spec.gpu is not None else 0
     state.loads[sig] = (spec.request(CPU), spec.request(MEMORY), gpu)
-    # Nobody here knows the pods of other shards: preferences among them count for nothing, and
-    # who has hard rules is refused (see undecided.py).
-    counted = spec.without_rules() if state.shards > 1 and spec.has_rules else spec
+    # Nobody here knows the pods of other shards: what must hold among them is refused (see
+    # undecided.py), and preferences count for nothing.
+    counted = spec.with_rules_of_nodes() if state.shards > 1 and spec.has_rules else spec
     compiled_sig = Signature(state.table, sig, counted, state.plugins_of(spec))
     state.sigs[sig] = compiled_sig
     if compiled_sig.is_concerned:

@@ -9,7 +9,7 @@ from shared.plugins import volume_restrictions
 from shared.plugins.volume_restrictions import IN_USE, ONE_POD
 
 NEEDS_ONE_SHARD = (
-    "node(s) of several placement partitions (required rules between pods need a single one)"
+    "node(s) of several placement partitions (rules wider than a node need a single one)"
 )
 CLAIM_NEEDS_ONE_SHARD = (
     "node(s) of several placement partitions (claims for one pod alone need a single one)"
@@ -19,7 +19,7 @@ CLAIM_NEEDS_ONE_SHARD = (
 def obstacle(state: PlacementState, sig: int) -> str:
     """Why nothing can be decided, for every node; empty = it can."""
     spec = state.specs[sig]
-    if state.shards > 1 and spec.has_hard_rules:
+    if state.shards > 1 and spec.has_wide_rules:
         return NEEDS_ONE_SHARD
     if not spec.volumes:
         return ""

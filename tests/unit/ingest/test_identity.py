@@ -160,7 +160,14 @@ def test_selected_namespaces_are_all_looked_at():
     assert ids(one(told, PodsRelabelled)) == [1]
 
 
-def test_several_shards_count_nobody():
+def test_several_shards_look_at_what_one_node_shows():
+    steps = ingest(placements=2)
+    steps.when(pods("web", labels=WEB))
+    told = steps.when(pods("ruler", spec=anti(), at=9))
+    assert ids(one(told, PodsRelabelled)) == [1]
+
+
+def test_several_shards_look_at_nothing_wider():
     steps = ingest(placements=2)
     steps.when(pods("web", labels=WEB))
     told = steps.when(pods("ruler", spec=SPREAD, at=9))

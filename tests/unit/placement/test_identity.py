@@ -205,9 +205,10 @@ def test_rules_that_select_namespaces_follow_their_labels():
     assert [type(event) for event in shard.reload().run()] == [Refused]
 
 
+BY_ZONE = PodTerm("zone", ())
 HARD = (
     spec(pod_affinity=(TERM,)),
-    spec(pod_anti_affinity=(TERM,)),
+    spec(pod_anti_affinity=(TERM, BY_ZONE)),
     spec(spread=(SpreadConstraint(HOST, 1),)),
 )
 
@@ -238,9 +239,21 @@ def test_gangs_with_hard_rules_are_refused_there_too():
     assert offered.reasons == refused.reasons == ((undecided.NEEDS_ONE_SHARD, 2),)
 
 
-def test_preferences_count_for_nothing_there():
+def test_anti_affinity_by_host_is_kept_there():
+    """Nobody else places pods on a shard's nodes."""
+    away = named(spec(pod_anti_affinity=(TERM,)))
+    shard = shard_with(away, named(spec()), placements=2).assigned((1, 2, 1)).dispatch(1, 5)
+    assert placed(shard.run()) == [(5, 2)]
+    shard.dispatch(1, 6).dispatch(2, 7)
+    events = shard.reload().run()
+    (first,) = [event for event in events if isinstance(event, Refused)]
+    assert dict(first.reasons) == {"node(s) didn't match pod anti-affinity rules": 2}
+    assert placed(events) == [(7, 1)], "node 2 keeps such pods away"
+
+
+def test_wide_preferences_count_for_nothing_there():
     soft = spec(
-        pods_preferred=(PreferredPodTerm(5, TERM),),
+        pods_preferred=(PreferredPodTerm(5, BY_ZONE),),
         spread=(SpreadConstraint(HOST, 1, hard=False),),
     )
     shard = shard_with(soft, placements=2).dispatch(1, 5)

@@ -1,0 +1,55 @@
+"""Shards can count whom a rule is about: ingest tells of each pod what any rule looks at."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from muster.checker.between import HOST_LABEL
+from muster.checker.facts import Facts
+from muster.checker.history import ClusterHistory
+from muster.checker.journals import Problem
+from shared.model.objects import PodSpec, PodTerm, Requirement
+
+ANYWHERE = ""
+
+
+def check(facts: Facts, history: ClusterHistory) -> Iterator[Problem]:
+    """At rest, of every pod that is there; several shards heed rules by host name alone."""
+    live = [pod for pod in history.pods.values() if not pod.deleted and pod.spec.namespace]
+    is_divided = any(facts.shard_of.values())
+    keys: defaultdict[str, set[str]] = defaultdict(set)
+    for pod in live:
+        for place, selector in _rules(pod.spec, is_divided):
+            keys[place].update(one.key for one in selector)
+    for pod in live:
+        row = facts.id_of.get(pod.uid, 0)
+        told = facts.spec(row)
+        asked = keys.keys() & {pod.namespace, ANYWHERE}
+        if told is None or not asked:
+            continue
+        truth = {
+            key: value
+            for key, value in pod.spec.labels
+            if any(key in keys[place] for place in asked)
+        }
+        if told.namespace != pod.namespace or not truth.items() <= dict(told.labels).items():
+            yield ("rules-look-at", f"pod {row} ({pod.name}): {truth} matters, told {told.labels}")
+
+
+def _rules(spec: PodSpec, is_divided: bool) -> Iterator[tuple[str, tuple[Requirement, ...]]]:
+    """Where the rules of a pod look, and by which selector."""
+    terms = [*spec.pod_anti_affinity, *(one.term for one in spec.pods_preferred)]
+    if is_divided:
+        terms = [term for term in terms if term.topology_key == HOST_LABEL]
+    else:
+        terms += spec.pod_affinity
+        for constraint in spec.spread:
+            yield spec.namespace, constraint.selector or ()
+    for term in terms:
+        for place in _places(term, spec):
+            yield place, term.selector or ()
+
+
+def _places(term: PodTerm, owner: PodSpec) -> tuple[str, ...]:
+    if term.namespace_selector is not None:
+        return (ANYWHERE, *term.namespaces)
+    return term.namespaces or (owner.namespace,)
