@@ -12,7 +12,7 @@ from shared.events import binding, ingest, observed, permit, placement, preempti
 from shared.events.base import Configured, Event
 from shared.events.names import Names, Subject, column_of
 from shared.model.answers import Answer
-from shared.model.columns import size, split, unpack16
+from shared.model.columns import size, split, unpack_totals
 
 NAMED_MAX = 3
 
@@ -94,7 +94,7 @@ def _objects(e: ingest.ObjectsSet | ingest.StorageSet | observed.ObjectsSeen) ->
 
 def _reserved(e: placement.Reserved, v: View) -> str:
     ids, nodes = column_of(e, "ids"), column_of(e, "nodes")
-    totals = unpack16(e.totals).tolist()
+    totals = unpack_totals(e.totals, len(ids)).tolist()
     total = totals[v.row(ids, nodes)] if len(totals) == len(ids) else "unknown"
     best = f", next best {e.runner_up}" if e.runner_up >= 0 else ""
     where = v.placed(ids, nodes)

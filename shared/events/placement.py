@@ -10,13 +10,13 @@ from shared.model.volumes import Choice
 class Reserved(Event, frozen=True, gc=False):
     """Pods of one attempt with their nodes; the shard has subtracted them in the same step.
 
-    `nodes` int64 ids, `totals` int16 weighted scores, `devices` int64 bit masks (GPU pods only),
-    all parallel to `ids` and in decision order. `feasible` counts nodes before the first pick,
-    `runner_up` is the best total among the other nodes then (-1 none), `world` the position of
-    the world journal the shard had applied. `examined`: where searches end early, by how many
-    nodes the next one begins later. `volumes` (of one pod alone) are to be bound before it. `spec`
-    is told where plugins of users act when the pods are bound. `extended` is what extenders added
-    to the total.
+    `nodes` int64 ids, `totals` weighted scores (int16, or int64 where the profile's weights ask for
+    it), `devices` int64 bit masks (GPU pods only), all parallel to `ids` and in decision order.
+    `feasible` counts nodes before the first pick, `runner_up` is the best total among the other
+    nodes then (-1 none), `world` the position of the world journal the shard had applied.
+    `examined`: where searches end early, by how many nodes the next one begins later. `volumes` (of
+    one pod alone) are to be bound before it. `spec` is told where plugins of users act when the
+    pods are bound. `extended` is what extenders added to the total.
     """
 
     shard: int

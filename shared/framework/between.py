@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shared.framework.counters import Counts
-from shared.framework.layout import I16, I64, INFEASIBLE, Held, Mask
+from shared.framework.layout import I64, INFEASIBLE, Held, Mask, Totals
 from shared.framework.picks import Pick
 from shared.framework.scratch import BatchNode, OneNode, one_node
 from shared.framework.signature import Signature
@@ -189,7 +189,7 @@ class Cycles:
         sig: Signature,
         rules: Rules,
         static: Static,
-        local: I16,
+        local: Totals,
         held: Held | None,
     ) -> None:
         """`local` is used up."""
@@ -208,7 +208,7 @@ class Cycles:
             return None
         totals = self.static.totals(self.local, self.static.terms(counts))
         for _, weight, normalised in self.rules.scores(self.counts, feasible):
-            totals += (weight * normalised).astype(np.int16)
+            totals += (weight * normalised).astype(totals.dtype)
         np.putmask(totals, ~feasible, INFEASIBLE)
         row = int(totals.argmax())
         total = int(totals[row])
@@ -239,10 +239,10 @@ def alone(table: NodeTable, sig: Signature, row: int) -> int:
     return sum(weight * int(normalised[row]) for _, weight, normalised in scores)
 
 
-def as_columns(picks: list[Pick]) -> tuple[I64, I16, I64]:
+def as_columns(sig: Signature, picks: list[Pick]) -> tuple[I64, Totals, I64]:
     """Rows, totals and device masks."""
     return (
         np.array([pick.row for pick in picks], np.int64),
-        np.array([pick.total for pick in picks], np.int16),
+        np.array([pick.total for pick in picks], sig.plugins.number),
         np.array([pick.mask for pick in picks], np.int64),
     )

@@ -6,7 +6,7 @@ only, never normalised or total ones: those depend on which nodes are feasible.
 
 import numpy as np
 
-from shared.framework.layout import I16, I64
+from shared.framework.layout import I64, Totals
 from shared.framework.local import full_row, local_rows
 from shared.framework.scratch import OneNode
 from shared.framework.signature import Signature
@@ -29,7 +29,7 @@ class Entry:
 
     def __init__(self, table: NodeTable, sig: Signature) -> None:
         self.table = table
-        self.local: I16 | None = None
+        self.local: Totals | None = None
         self.feasible = 0
         self.position = 0
         self._renew(sig)
@@ -58,7 +58,7 @@ class Entry:
     def _images_changed(self, sig: Signature) -> bool:
         return self.images != self.table.images.stamp(sig.plugins.images_of(sig.spec))
 
-    def row(self, sig: Signature) -> I16:
+    def row(self, sig: Signature) -> Totals:
         """Local scores of the table as it is, shape (n,). Read-only for the caller."""
         static, table = self.current(sig), self.table
         changed = None if self.local is None else table.changes.since(self.position)
@@ -73,7 +73,9 @@ class Entry:
         return self.local
 
 
-def update(local: I16, table: NodeTable, sig: Signature, static: Static, rows: I64) -> int | None:
+def update(
+    local: Totals, table: NodeTable, sig: Signature, static: Static, rows: I64
+) -> int | None:
     """Score these rows (repeats are harmless) of a row of local scores anew; how many more nodes
     take a pod now, None = not counted.
     """
@@ -120,7 +122,7 @@ class RowCache:
         self._account(entry.bytes - before)
         return static
 
-    def row(self, table: NodeTable, sig: Signature) -> tuple[Static, I16, int]:
+    def row(self, table: NodeTable, sig: Signature) -> tuple[Static, Totals, int]:
         """The static part, the row of local scores and how many nodes are feasible, kept."""
         entry = self.entry(table, sig)
         if entry is None:
@@ -143,13 +145,13 @@ class RowCache:
             self.bytes -= self._entries.pop(oldest).bytes
 
 
-def fresh_row(table: NodeTable, sig: Signature) -> tuple[Static, I16, int]:
+def fresh_row(table: NodeTable, sig: Signature) -> tuple[Static, Totals, int]:
     """The same as a cache's row, computed and not kept."""
     static = static_of(table, sig.spec, sig.plugins)
     local, feasible = full_row(table, sig, static)
     return static, local, feasible
 
 
-def feasible_count(local: I16) -> int:
+def feasible_count(local: Totals) -> int:
     """Nodes that take one more pod."""
     return int(np.count_nonzero(local >= 0))

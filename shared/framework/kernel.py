@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from shared.framework.between import Cycles, Rules, as_columns, refused_with, rules_of
 from shared.framework.cache import RowCache, feasible_count, fresh_row, update
 from shared.framework.devices import pick_devices
-from shared.framework.layout import I16, I64, INFEASIBLE, Held, Mask
+from shared.framework.layout import I64, INFEASIBLE, Held, Mask, Totals
 from shared.framework.local import fits_rows
 from shared.framework.picks import Pick, Picks, Reasons, Sampled
 from shared.framework.profile import NAMED_NODES
@@ -43,9 +43,9 @@ class Kernel:
         """
         assert k >= 1
         if k == 1:
-            return _as_picks(self.place_one(table, sig, held))
+            return _as_picks(sig, self.place_one(table, sig, held))
         if table.size == 0:
-            return _as_picks(None)
+            return _as_picks(sig, None)
         held = _held_here(table, held)
         rules = rules_of(table, sig)
         if rules is not None:
@@ -142,7 +142,7 @@ class Kernel:
         totals = static.totals(local, static.terms(counts))
         if rules is not None:
             for _, weight, normalised in rules.scores(table.counters.now(), among):
-                totals += (weight * normalised).astype(np.int16)
+                totals += (weight * normalised).astype(totals.dtype)
         added = np.zeros(table.size, np.int64)
         added[rows] = more
         sums = np.where(among, totals + added, LOWEST)
@@ -153,15 +153,15 @@ class Kernel:
     def place_naive(self, table: NodeTable, sig: Signature, held: Held | None = None) -> Picks:
         """One single cycle without any cache or shortcut: what the rest is compared with."""
         if table.size == 0:
-            return _as_picks(None)
+            return _as_picks(sig, None)
         held = _held_here(table, held)
         rules = rules_of(table, sig)
         if rules is not None:
-            return _as_picks(_cycles(table, sig, rules, fresh_row(table, sig), held).next())
+            return _as_picks(sig, _cycles(table, sig, rules, fresh_row(table, sig), held).next())
         static, local, _ = fresh_row(table, sig)
         if held:
             local = _with_held(table, sig, local, held)
-        return _as_picks(_best(table, sig, static, local, held))
+        return _as_picks(sig, _best(table, sig, static, local, held))
 
     def _place_between(
         self, table: NodeTable, sig: Signature, rules: Rules, k: int, held: Held | None
@@ -172,8 +172,8 @@ class Kernel:
             picks.append(pick)
             cycles.take(pick.row)
         if not picks:
-            return _as_picks(None)
-        return Picks(*as_columns(picks), picks[0].feasible, picks[0].runner_up)
+            return _as_picks(sig, None)
+        return Picks(*as_columns(sig, picks), picks[0].feasible, picks[0].runner_up)
 
     def feasible_any(
         self, table: NodeTable, sig: Signature, rows: I64, held: Held | None = None
@@ -197,7 +197,7 @@ class Kernel:
         """Rows, ascending, that refuse the pod and could take it if pods were removed."""
         return resolvable_rows(table, sig, held)
 
-    def _row(self, table: NodeTable, sig: Signature, once: bool) -> tuple[Static, I16, int]:
+    def _row(self, table: NodeTable, sig: Signature, once: bool) -> tuple[Static, Totals, int]:
         """Static part, local scores and feasible nodes; not to be changed. A trial's row is its
         table's row with the trial's changes on top, so trials neither fill the cache nor start
         from nothing.
@@ -243,7 +243,7 @@ def _all_pass(table: NodeTable, rules: Rules, held: Held | None) -> bool:
 
 def _judged(
     table: NodeTable, sig: Signature, held: Held | None
-) -> tuple[Static, I16, Mask, Rules | None]:
+) -> tuple[Static, Totals, Mask, Rules | None]:
     """Static part, local scores, which rows take the pod, and its rules between pods; uncached."""
     static, local, _ = fresh_row(table, sig)
     local = _with_held(table, sig, local, held) if held else local.copy()
@@ -259,7 +259,7 @@ def _cycles(
     table: NodeTable,
     sig: Signature,
     rules: Rules,
-    row: tuple[Static, I16, int],
+    row: tuple[Static, Totals, int],
     held: Held | None,
 ) -> Cycles:
     static, local, _ = row
@@ -275,7 +275,7 @@ def _held_here(table: NodeTable, held: Held | None) -> Held | None:
     return here or None
 
 
-def _with_held(table: NodeTable, sig: Signature, local: I16, held: Held) -> I16:
+def _with_held(table: NodeTable, sig: Signature, local: Totals, held: Held) -> Totals:
     """A copy of a row with the nodes of nominations filtered once more."""
     local = local.copy()
     for row in table.rows_of(sorted(held)).tolist():
@@ -285,7 +285,7 @@ def _with_held(table: NodeTable, sig: Signature, local: I16, held: Held) -> I16:
 
 
 def _best(
-    table: NodeTable, sig: Signature, static: Static, local: I16, held: Held | None
+    table: NodeTable, sig: Signature, static: Static, local: Totals, held: Held | None
 ) -> Pick | None:
     """One pod, from a row of local scores."""
     counts = static.counts(local >= 0)
@@ -302,7 +302,7 @@ def _best_of_one_class(
     table: NodeTable,
     sig: Signature,
     static: Static,
-    local: I16,
+    local: Totals,
     feasible: int,
     held: Held | None,
 ) -> Pick:
@@ -324,7 +324,7 @@ def _best_of_one_class(
     return Pick(row, best + static.only_term, mask, feasible, second)
 
 
-def _runner_up(totals: I16) -> int:
+def _runner_up(totals: Totals) -> int:
     """The best total beside the first best, -1 when there is none."""
     row = int(totals.argmax())
     best = totals[row]
@@ -334,13 +334,14 @@ def _runner_up(totals: I16) -> int:
     return max(second, -1)
 
 
-def _as_picks(pick: Pick | None) -> Picks:
+def _as_picks(sig: Signature, pick: Pick | None) -> Picks:
+    number = sig.plugins.number
     if pick is None:
         none = np.zeros(0, np.int64)
-        return Picks(none, np.zeros(0, np.int16), none, 0, -1)
+        return Picks(none, np.zeros(0, number), none, 0, -1)
     return Picks(
         np.array([pick.row], np.int64),
-        np.array([pick.total], np.int16),
+        np.array([pick.total], number),
         np.array([pick.mask], np.int64),
         pick.feasible,
         pick.runner_up,

@@ -11,7 +11,7 @@ kube-scheduler counts nominated pods in Filter and not in Score.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ F64: TypeAlias = NDArray[np.float64]
 I64: TypeAlias = NDArray[np.int64]
 I32: TypeAlias = NDArray[np.int32]
 I16: TypeAlias = NDArray[np.int16]
+Totals: TypeAlias = NDArray[np.signedinteger[Any]]
+"""Scores of nodes, weighted: 16 bits where the profile's weights allow it (Plugins.number)."""
 Mask: TypeAlias = NDArray[np.bool_]
 
 # Nominations by node id: the pods (with their device masks) that Filter counts as present.
@@ -48,4 +50,4 @@ SCORED_MAX = 2.0**46
 PERCENT = 100.0
 AMOUNT_MAX = 2.0**52
 
-INFEASIBLE = -30_000  # in a score row: far below any total, so that a class term leaves it negative
+INFEASIBLE = -30_000  # in a score row: far below any total of 16 bits

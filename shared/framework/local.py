@@ -1,6 +1,6 @@
 """The node-local half of a cycle over arrays: dynamic filters and local scores.
 
-The result is one int16 a node: the sum of the local scores, or INFEASIBLE. scratch.py has the same
+The result is one number a node: the sum of the local scores, or INFEASIBLE. scratch.py has the same
 for one node in plain Python; the two agree bit by bit.
 """
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.framework.layout import F64, FREE, I16, I64, INFEASIBLE, ROOM, Mask
+from shared.framework.layout import F64, FREE, I64, INFEASIBLE, ROOM, Mask, Totals
 from shared.framework.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED, PORTS
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def fits_columns(sig: "Signature", cols: F64) -> Mask:
     return fits
 
 
-def _scores(sig: "Signature", cols: F64, whole: bool, within: bool) -> I16:
+def _scores(sig: "Signature", cols: F64, whole: bool, within: bool) -> Totals:
     if sig.scores is not None:
         return sig.scores.scores(cols)
     scores = LEAST_ALLOCATED.scores(sig, cols, whole, within)
@@ -34,7 +34,7 @@ def _scores(sig: "Signature", cols: F64, whole: bool, within: bool) -> I16:
     return scores
 
 
-def local_columns(sig: "Signature", cols: F64, whole: bool) -> I16:
+def local_columns(sig: "Signature", cols: F64, whole: bool) -> Totals:
     """Scores of gathered nodes with INFEASIBLE where a column filter refuses; `whole`: every node
     has some cpu and some memory.
     """
@@ -43,7 +43,7 @@ def local_columns(sig: "Signature", cols: F64, whole: bool) -> I16:
     return scores
 
 
-def full_row(table: "NodeTable", sig: "Signature", static: "Static") -> tuple[I16, int]:
+def full_row(table: "NodeTable", sig: "Signature", static: "Static") -> tuple[Totals, int]:
     """Scores of all rows of the table, static and port filters included, and how many nodes are
     feasible. Comparisons that no node can fail are left out, and so are nodes that static filters
     refuse where they leave few.
@@ -65,7 +65,7 @@ def full_row(table: "NodeTable", sig: "Signature", static: "Static") -> tuple[I1
         feasible -= int(np.count_nonzero(refused))
     if few is None:
         return scores, feasible
-    row = np.full(table.size, INFEASIBLE, np.int16)
+    row = np.full(table.size, INFEASIBLE, scores.dtype)
     row[few] = scores
     return row, feasible
 
@@ -93,7 +93,7 @@ def fits_rows(table: "NodeTable", sig: "Signature", rows: I64) -> Mask:
     return fits if refused is None else fits & ~refused[rows]
 
 
-def local_rows(table: "NodeTable", sig: "Signature", static: "Static", rows: I64) -> I16:
+def local_rows(table: "NodeTable", sig: "Signature", static: "Static", rows: I64) -> Totals:
     """Scores of these rows of the table, static and port filters included."""
     scores = local_columns(sig, table.cols.take(rows, axis=1), table.whole)
     if static.ok is not None:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from shared.framework.layout import I16, I64
+from shared.framework.layout import I64, Totals
 
 
 class Pick(NamedTuple):
@@ -23,7 +23,7 @@ class Picks(NamedTuple):
     """
 
     rows: I64
-    totals: I16
+    totals: Totals
     masks: I64
     feasible: int
     runner_up: int

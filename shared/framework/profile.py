@@ -5,17 +5,17 @@ not know, come last. A total is at most 100 times all weights of a profile.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from shared.framework.custom import Plugin, parts_of, registered
 from shared.framework.custom_reserve import Reserving
 from shared.framework.custom_steps import CustomAmounts, CustomFilter, CustomPreFilter, CustomScore
-from shared.framework.layout import ALLOC, F64, I16, INFEASIBLE, PERCENT, ROOM, USED
+from shared.framework.layout import ALLOC, F64, INFEASIBLE, PERCENT, ROOM, USED, Totals
 from shared.framework.plugin import LocalScore, StaticFilter, StaticScore
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
-from shared.model.profile import DEFAULT_PREEMPTION, V1_35, WEIGHTS_MAX, Profile, Strategy
+from shared.model.profile import DEFAULT_PREEMPTION, NARROW_MAX, V1_35, Profile, Strategy
 from shared.plugins.balanced_allocation import BalancedAllocation
 from shared.plugins.gpu_devices import GpuDevices, GpuModel
 from shared.plugins.image_locality import ImageLocality
@@ -34,6 +34,7 @@ FilterStep: TypeAlias = StaticFilter | NodePorts | NodeResourcesFit | str
 """A name stands for a plugin of volumes or of rules between pods (see between.py)."""
 
 VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+Number: TypeAlias = type[np.signedinteger[Any]]
 BETWEEN_PODS = ("PodTopologySpread", "InterPodAffinity")
 NAMED_NODES = NamedNodes()
 PORTS = NodePorts()
@@ -44,7 +45,7 @@ BALANCED_ALLOCATION = BalancedAllocation()
 FIT, BALANCE = LEAST_ALLOCATED.name, BALANCED_ALLOCATION.name
 LOCAL_SCORES: tuple[LocalScore, ...] = (LEAST_ALLOCATED, BALANCED_ALLOCATION)
 
-assert 100 * WEIGHTS_MAX + INFEASIBLE < 0, "no total may make a node that is refused look feasible"
+assert 100 * NARROW_MAX + INFEASIBLE < 0, "no total may make a node that is refused look feasible"
 
 
 class LocalTerm(NamedTuple):
@@ -58,16 +59,16 @@ class LocalTerm(NamedTuple):
 class LocalScores:
     """The local scores of one signature where they are not the default ones."""
 
-    def __init__(self, terms: Iterable[LocalTerm], least: int) -> None:
+    def __init__(self, terms: Iterable[LocalTerm], least: int, number: Number) -> None:
         """`least` is the total of every node before anything is scored."""
-        self.terms, self.least = tuple(terms), least
+        self.terms, self.least, self._number = tuple(terms), least, number
 
-    def scores(self, cols: F64) -> I16:
+    def scores(self, cols: F64) -> Totals:
         """Weighted sums of gathered nodes, shape (m,), a new array."""
         total = np.full(cols.shape[1], self.least, np.int64)
         for term in self.terms:
             total += term.weight * term.of.scores(cols)
-        return total.astype(np.int16)
+        return total.astype(self._number)
 
     def score(self, values: Sequence[float]) -> int:
         """The same of one node."""
@@ -80,13 +81,16 @@ class LocalScores:
 class Plugins:
     """The plugins of one profile. `filters` are those that kube-scheduler has as well, in its
     order; `static_filters` all that look at objects alone, `between` the names of rules about
-    volumes and between pods. `scored` are resources beside cpu and memory that are scored.
+    volumes and between pods. `scored` are resources beside cpu and memory that are scored. Totals
+    are `number`s, 16 bits where those suffice.
     `is_default_locally`: local scores are LOCAL_SCORES.
     """
 
     def __init__(self, profile: Profile, version: str = V1_35) -> None:
         """`version` = the release of kube-scheduler whose formulas count."""
         self.profile, self.version = profile, version
+        self.number: Number = np.int16 if profile.is_narrow else np.int64
+        self.total_bytes = np.dtype(self.number).itemsize
         self._image_locality = ImageLocality(counts_volumes=version != V1_35)
         self.images_of = self._image_locality.names
         self.custom = {one.name: registered(one.name, one.sha256) for one in profile.custom}
@@ -191,7 +195,7 @@ class Plugins:
             if CustomAmounts.applies(plugin, sig.spec) or plugin.name in self.profile.always_scored:
                 score = CustomAmounts(plugin, table, sig.spec)
                 terms.append(LocalTerm(plugin.name, weight, score))
-        return LocalScores(terms, self.least)
+        return LocalScores(terms, self.least, self.number)
 
 
 def _local_part(profile: Profile) -> tuple[object, ...]:

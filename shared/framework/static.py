@@ -6,13 +6,15 @@ terms (few), never stored scores of nodes.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from shared.framework.layout import I16, I64, Mask
+from shared.framework.layout import I64, INFEASIBLE, Mask, Totals
 from shared.framework.plugin import StaticScore, normalise
 from shared.framework.profile import DEFAULT, Plugins
 from shared.framework.table import NodeTable
+from shared.model.columns import TOTAL_BYTES
 from shared.model.objects import PodSpec
 
 STATICS_MAX = 256
@@ -25,10 +27,10 @@ class Static:
     in each static score.
     """
 
-    __slots__ = ("applying", "class_of", "few", "ok", "only_term", "plugins", "raws")
+    __slots__ = ("applying", "class_of", "few", "number", "ok", "only_term", "plugins", "raws")
 
     def __init__(self, table: NodeTable, spec: PodSpec, plugins: Plugins = DEFAULT) -> None:
-        self.plugins = plugins.static_scores
+        self.plugins, self.number = plugins.static_scores, plugins.number
         self.ok = _passing(table, spec, plugins)
         rows = None if self.ok is None else np.flatnonzero(self.ok)
         self.few = rows if rows is not None and 2 * len(rows) <= table.size else None
@@ -86,13 +88,20 @@ class Static:
             for scores in self.normalised(counts)
         ]
 
-    def totals(self, local: I16, terms: Sequence[int]) -> I16:
+    def totals(self, local: Totals, terms: Sequence[int]) -> Totals:
         """A new row of totals: the local scores plus each node's class term. Nodes that are not
         feasible stay negative.
         """
         if self.class_of is None:
-            return local + np.int16(terms[0])
-        return local + np.array(terms, np.int16)[self.class_of]
+            return with_terms(local, self.number(terms[0]))
+        return with_terms(local, np.array(terms, self.number)[self.class_of])
+
+
+def with_terms(local: Totals, terms: Totals | np.signedinteger[Any]) -> Totals:
+    """Local scores with a class term each; no term of 16 bits lifts a node that is refused."""
+    if terms.itemsize == TOTAL_BYTES:
+        return local + terms
+    return np.where(local < 0, INFEASIBLE, local + terms)
 
 
 def _score(plugin: StaticScore, raw: int, highest: int) -> int:

@@ -21,7 +21,7 @@ from itertools import repeat
 import numpy as np
 
 from shared.framework.devices import by_device, drop_devices
-from shared.framework.layout import I16, I32, I64, INFEASIBLE, Held
+from shared.framework.layout import I32, I64, INFEASIBLE, Held, Totals
 from shared.framework.scratch import BatchNode, one_node
 from shared.framework.signature import Signature
 from shared.framework.static import Static
@@ -41,7 +41,7 @@ class Sweep:
     """
 
     def __init__(
-        self, table: NodeTable, sig: Signature, static: Static, local: I16, held: Held | None
+        self, table: NodeTable, sig: Signature, static: Static, local: Totals, held: Held | None
     ) -> None:
         self.table, self.sig, self.static, self.held = table, sig, static, held
         self.left = 0
@@ -49,6 +49,7 @@ class Sweep:
         self.feasible = sum(self._counts)
         self.terms = static.terms(self._counts)
         self.totals = static.totals(local, self.terms)
+        self._number = static.number
         self._nodes: dict[int, BatchNode] = {}
         self._ahead: dict[int, tuple[list[float], list[int]]] = {}  # columns and devices by row
         # Pods by row and free devices by row that no BatchNode knows of.
@@ -58,9 +59,9 @@ class Sweep:
         self._rows: list[int] = []
         self._row_totals: list[int] = []
         self._masks: list[int] = []
-        self._parts: list[tuple[I64, I16, I64]] = []
+        self._parts: list[tuple[I64, Totals, I64]] = []
 
-    def run(self, k: int) -> tuple[I64, I16, I64]:
+    def run(self, k: int) -> tuple[I64, Totals, I64]:
         """Rows, totals and device masks of up to k picks."""
         self.left = k
         totals = self.totals
@@ -75,7 +76,7 @@ class Sweep:
                 self._narrow(rows, level)
         self._close_part()
         if not self._parts:
-            return np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int64)
+            return np.zeros(0, np.int64), np.zeros(0, self._number), np.zeros(0, np.int64)
         rows, row_totals, masks = self._parts[0]
         if len(self._parts) > 1:
             rows = np.concatenate([part[0] for part in self._parts])
@@ -86,7 +87,7 @@ class Sweep:
     def _close_part(self) -> None:
         if self._rows:
             rows = np.array(self._rows, np.int64)
-            totals = np.array(self._row_totals, np.int16)
+            totals = np.array(self._row_totals, self._number)
             masks = np.array(self._masks, np.int64) if self.sig.gpu_count else rows
             self._parts.append((rows, totals, masks))
             self._rows, self._row_totals, self._masks = [], [], []
@@ -126,17 +127,24 @@ class Sweep:
                 self._band //= 2
             elif len(rows) < BAND_FEW:
                 self._band = min(2 * self._band, BAND_SCORES_MAX)
-            keys = (-self.totals[rows].astype(np.int64) << ROW_BITS) | rows
-            heap: list[int] = keys.tolist()
+            heap = self._keys(self.totals[rows], rows)
             heapify(heap)
             return floor, heap
         self._band = max(self._band, 1)
         rows = rows[: self.left]
         if not self.held:
             self._read_ahead(rows)
-        keys = (-level << ROW_BITS) | rows
-        heap = keys.tolist()
-        return floor, heap
+        return floor, self._keys(np.full(len(rows), level, self._number), rows)
+
+    def _keys(self, totals: Totals, rows: I64) -> list[int]:
+        """What totals and rows are picked by, least first; of totals beyond 16 bits these are too
+        large for numpy.
+        """
+        if self._number is not np.int16:
+            both = zip(totals.tolist(), rows.tolist(), strict=True)
+            return [(-total << ROW_BITS) | row for total, row in both]
+        keys: list[int] = ((-totals.astype(np.int64) << ROW_BITS) | rows).tolist()
+        return keys
 
     def _take_while_first(self, row: int, total: int, heap: list[int], bound: int) -> int:
         """Put pods on the row as long as it comes first; its total afterwards."""
@@ -194,7 +202,7 @@ class Sweep:
         if self._counts[group]:
             return False
         terms = self.static.terms(self._counts)
-        delta = np.array(terms, np.int16) - np.array(self.terms, np.int16)
+        delta = np.array(terms, self._number) - np.array(self.terms, self._number)
         if not delta.any():
             return False
         feasible = self.totals >= 0
@@ -228,7 +236,7 @@ class Sweep:
         taken[rows] += done.taken
         if self.sig.gpu_count:
             free[rows] = devices.T
-        self.totals[rows] = np.where(done.after < 0, np.int16(INFEASIBLE), done.after)
+        self.totals[rows] = np.where(done.after < 0, INFEASIBLE, done.after)
         if self.static.class_of is not None:
             for row in rows[done.after < 0].tolist():
                 changed = self._left_class(row)
@@ -251,8 +259,8 @@ class Sweep:
                 drop_devices(self._free, self.sig.gpu_milli, rows, masks)
         return self._taken, self._free
 
-    def _terms_of(self, rows: I64) -> I16:
+    def _terms_of(self, rows: I64) -> Totals:
         class_of = self.static.class_of
         if class_of is None:
-            return np.full(len(rows), self.terms[0], np.int16)
-        return np.array(self.terms, np.int16)[class_of[rows]]
+            return np.full(len(rows), self.terms[0], self._number)
+        return np.array(self.terms, self._number)[class_of[rows]]

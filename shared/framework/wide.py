@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from shared.framework.devices import derived, take_devices
-from shared.framework.layout import F64, GPU_EMPTY, GPU_LARGEST, I16, I32, I64
+from shared.framework.layout import F64, GPU_EMPTY, GPU_LARGEST, I32, I64, Totals
 from shared.framework.local import local_columns
 from shared.framework.signature import Signature
+from shared.framework.static import with_terms
 
 
 class Level(NamedTuple):
@@ -21,8 +22,8 @@ class Level(NamedTuple):
     """
 
     taken: I64
-    after: I16
-    totals: I16
+    after: Totals
+    totals: Totals
     masks: I64
 
 
@@ -30,7 +31,7 @@ class Round(NamedTuple):
     """One pod for each of the nodes (positions on the level) that were still on it."""
 
     active: I64
-    totals: I16
+    totals: Totals
     masks: I64
 
 
@@ -42,7 +43,7 @@ def add_pods(sig: Signature, cols: F64, count: I64 | float) -> None:
 
 
 def wide_level(
-    sig: Signature, cols: F64, free: I32, terms: I16, level: int, left: int, whole: bool
+    sig: Signature, cols: F64, free: I32, terms: Totals, level: int, left: int, whole: bool
 ) -> Level:
     """Fill the gathered nodes, all of total `level` and in the order of rows, until each is below
     the level or `left` pods are placed. `cols` and `free` (devices, shape (devices, m)) are
@@ -51,14 +52,14 @@ def wide_level(
     # Each node takes at least one pod, so at most `left` of them matter; those behind the one
     # that takes the last pod are dropped round by round.
     active = np.arange(len(terms))
-    totals = np.full(len(terms), level, np.int16)
+    totals = np.full(len(terms), level, terms.dtype)
     taken = np.zeros(len(terms), np.int64)
-    after = np.zeros(len(terms), np.int16)
+    after = np.zeros(len(terms), terms.dtype)
     rounds: list[Round] = []
     while len(active):
         rounds.append(Round(active, totals, _take(sig, cols, free, active)))
         taken[active] += 1
-        totals = local_columns(sig, cols, whole) + terms[active]
+        totals = with_terms(local_columns(sig, cols, whole), terms[active])
         after[active] = totals
         last = int(np.cumsum(taken).searchsorted(left))
         stay = (totals >= level) & (active <= last)
@@ -78,7 +79,7 @@ def _take(sig: Signature, cols: F64, free: I32, active: I64) -> I64:
     return masks
 
 
-def _in_order(rounds: list[Round], left: int) -> tuple[I16, I64]:
+def _in_order(rounds: list[Round], left: int) -> tuple[Totals, I64]:
     """Totals and masks of the picks, node by node and within a node round by round."""
     if len(rounds) == 1:
         return rounds[0].totals[:left], rounds[0].masks[:left]

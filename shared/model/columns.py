@@ -7,16 +7,18 @@ price of a pod is its bytes and not its objects. Nothing here knows what the col
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 I64 = NDArray[np.int64]
-I16 = NDArray[np.int16]
+Totals = NDArray[np.signedinteger[Any]]
 
 INT64 = np.dtype("<i8")
 INT16 = np.dtype("<i2")
 ID_BYTES = 8  # of one value in an int64 column
+TOTAL_BYTES = 2  # of one total where the weights allow it
 FEW_MAX = 8
 _FEW = [Struct(f"<{count}q") for count in range(FEW_MAX + 1)]
 
@@ -43,14 +45,14 @@ def few(column: bytes) -> Sequence[int]:
     return _FEW[count].unpack(column) if count <= FEW_MAX else unpack(column).tolist()
 
 
-def pack16(values: I16) -> bytes:
-    """One int16 column (scores), shape (n,), as bytes."""
-    return values.astype(INT16, copy=False).tobytes()
+def pack_totals(values: Totals) -> bytes:
+    """One column of totals, shape (n,), as bytes: of 16 bits each, or of 64 as they are given."""
+    return values.astype(INT16 if values.itemsize == TOTAL_BYTES else INT64, copy=False).tobytes()
 
 
-def unpack16(column: bytes) -> I16:
-    """The read-only int16 array, shape (n,), over a packed column."""
-    return np.frombuffer(column, INT16)
+def unpack_totals(column: bytes, count: int) -> Totals:
+    """The read-only array, shape (count,), over a packed column: how long it is says which."""
+    return np.frombuffer(column, INT64 if len(column) == ID_BYTES * count else INT16)
 
 
 def size(column: bytes) -> int:

@@ -44,8 +44,8 @@ SYSTEM_SPREAD = (
     SpreadConstraint("kubernetes.io/hostname", 3, hard=False),
     SpreadConstraint("topology.kubernetes.io/zone", 5, hard=False),
 )
-WEIGHTS_MAX = 299
-"""Of all score plugins of a profile together: a total then fits the 16 bits that it is kept in."""
+NARROW_MAX = 299
+"""Weights of all score plugins of a profile together up to which 16 bits hold any total."""
 
 
 class Strategy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -125,6 +125,14 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     def acts_at_bind(self) -> bool:
         """Whether plugins of users act when its pods are bound."""
         return bool(self.permit or self.pre_bind or self.bind or self.post_bind)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether 16 bits hold the total of any node; 64 always do. DynamicResources scores only
+        pods with claims, which are refused elsewhere.
+        """
+        weights = (weight for name, weight in self.scores if name != "DynamicResources")
+        return sum(weights) <= NARROW_MAX
 
     def weight(self, plugin: str) -> int:
         """What a score plugin counts, 0 = it does not run."""

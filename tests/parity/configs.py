@@ -25,6 +25,7 @@ SCORES = (
 RESOURCES = (CPU, MEMORY, STORAGE, WIDGET, GADGET, GPU, HUGE_PAGES, PODS)
 NAMES = ("default-scheduler", "gpu-scheduler", "batch-scheduler")
 WEIGHTS = (0, 1, 2, 3, 5, 10, 40)
+HUGE = (300, 1_000, 1 << 24, 1 << 30, (1 << 31) - 1)
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -60,6 +61,8 @@ def _seldom(draw: Random, found: Object) -> None:
             for one in found["objects"]:
                 if one["kind"] == "Node" and draw.random() < 0.4:
                     one["metadata"]["labels"] = {}
+        case 3:
+            huge_weights(draw, draw.choice(found["config"]["profiles"]))
 
 
 def _service(app: str) -> Object:
@@ -122,6 +125,16 @@ def _some(draw: Random, names: tuple[str, ...], most: int = 3) -> list[str]:
 def weights(draw: Random, profile: Object) -> None:
     """Of score plugins, everywhere or at score."""
     _enable(draw, profile, draw.choice(("multiPoint", "score")), _some(draw, SCORES))
+
+
+def huge_weights(draw: Random, profile: Object) -> None:
+    """Of score plugins, up to the largest there is, beside those that are named already."""
+    point = draw.choice(("multiPoint", "score"))
+    _enable(draw, profile, point, _some(draw, SCORES))
+    for one in _point(profile, point)["enabled"]:
+        if one["name"] in SCORES:
+            one["weight"] = draw.choice(HUGE)
+    _complete(profile)
 
 
 def fewer_scores(draw: Random, profile: Object) -> None:

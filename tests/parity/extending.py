@@ -34,7 +34,19 @@ def case(seed: int, url: str) -> Object:
         found["objects"] = [one for one in found["objects"] if one["kind"] != "Pod"]
     config = found.setdefault("config", _config(draw))
     config["extenders"] = extenders
+    _heavier(Random(f"weights {seed}"), config)
     return found
+
+
+def _heavier(draw: Random, config: Object) -> None:
+    """In some cases large weights, of extenders and of a plugin beside them."""
+    if draw.random() < 0.2:
+        for one in config["extenders"]:
+            if "weight" in one:
+                one["weight"] = draw.choice((1 << 20, 1 << 40))
+        plugin = {"name": "NodeResourcesFit", "weight": draw.choice((1_000, (1 << 31) - 1))}
+        points = config["profiles"][0].setdefault("plugins", {})
+        points.setdefault("score", {}).setdefault("enabled", []).append(plugin)
 
 
 def preempting_case(seed: int, url: str) -> Object:

@@ -28,7 +28,7 @@ from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.model.cluster_objects import StorageObject
-from shared.model.columns import split, unpack, unpack16
+from shared.model.columns import size, split, unpack, unpack_totals
 from shared.model.ids import BINDING, INGEST, placement
 from shared.model.volumes import Choice
 from shared.ports.bus import JournalName
@@ -133,6 +133,29 @@ def packed_world(seed: int) -> World:
     args = {"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}
     made.config = _config({"pluginConfig": [args]})
     return made
+
+
+def heavy_world(seed: int, between: bool) -> World:
+    """A world with three profiles: one as by default, and two whose weights are large."""
+    made = world(seed, between=between)
+    weights: tuple[dict[str, int], ...] = (
+        {},
+        {"NodeResourcesFit": 1_000},
+        {"NodeResourcesFit": 1 << 30, "NodeAffinity": (1 << 31) - 1},
+    )
+    made.config = _config({})
+    made.config["profiles"] = [
+        {"schedulerName": f"profile-{number}", "plugins": {"score": {"enabled": _enabled(own)}}}
+        for number, own in enumerate(weights)
+    ]
+    draw = Random(f"{seed}/heavy")
+    for pod in made.pods.values():
+        pod["spec"] = pod["spec"] | {"schedulerName": f"profile-{draw.randrange(len(weights))}"}
+    return made
+
+
+def _enabled(weights: dict[str, int]) -> list[Object]:
+    return [{"name": name, "weight": weight} for name, weight in weights.items()]
 
 
 def _config(profile: Object) -> Object:
@@ -440,7 +463,7 @@ def _decided(
         assert isinstance(event, WITHOUT_EFFECT), f"{event} may change what a shard decides from"
         return []
     made = []
-    columns = (unpack(event.ids), unpack(event.nodes), unpack16(event.totals))
+    columns = (unpack(event.ids), unpack(event.nodes), unpack_totals(event.totals, size(event.ids)))
     rows = list(zip(*(column.tolist() for column in columns), strict=True))
     for pod, node, total in rows:
         one = Decision(pods[pod], names, tuple(placed), nodes[node], total, together=len(rows))

@@ -7,6 +7,7 @@ import pytest
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.scheduler_config import config_of
+from tests.parity.configs import SCORES
 from tests.parity.oracle import Oracle
 
 Object = dict[str, Any]
@@ -279,7 +280,21 @@ CASES: dict[str, tuple[Object, str]] = {
     "weights": (plugins(score=weighted(NodeAffinity=20, TaintToleration=0)), TAKEN),
     "weights everywhere": (plugins(multiPoint=weighted(NodeAffinity=20)), TAKEN),
     "weight of a filter": (plugins(filter=weighted(NodeAffinity=20)), TAKEN),
-    "many weights": (plugins(score=weighted(NodeAffinity=1000)), NOT_SUPPORTED),
+    "many weights": (plugins(score=weighted(NodeAffinity=1000)), TAKEN),
+    "the largest weights": (
+        plugins(score=weighted(**dict.fromkeys(SCORES, (1 << 31) - 1))),
+        TAKEN,
+    ),
+    "a weight too large": (plugins(score=weighted(NodeAffinity=1 << 31)), REFUSED),
+    "a weight too large, everywhere": (
+        plugins(multiPoint=weighted(NodeAffinity=1 << 31)),
+        REFUSED,
+    ),
+    "the largest weight of an extender": (
+        extender(prioritizeVerb="p", weight=(1 << 63) - 1),
+        TAKEN,
+    ),
+    "an extender's weight too large": (extender(prioritizeVerb="p", weight=1 << 63), REFUSED),
     "negative weight": (plugins(score=weighted(NodeAffinity=-1)), REFUSED),
     "weight as text": (
         plugins(score={"enabled": [{"name": "NodeAffinity", "weight": "2"}]}),

@@ -83,7 +83,7 @@ def unchanged(seed: int) -> dict[str, object]:
 
 
 def test_the_cases_of_ci_reach_everything():
-    messages, kinds, changed = 0, set(), 0
+    messages, kinds, changed, huge = 0, set(), 0, 0
     for seed in range(CI_CASES):
         case, plain = configured(seed), configured(seed)
         del plain["config"]
@@ -91,10 +91,13 @@ def test_the_cases_of_ci_reach_everything():
         assert "error" not in answer, f"seed {seed}: {answer['error']}"
         messages += ENFORCED in json.dumps(answer)
         changed += answer != our_answer(plain)
+        nodes = [node for pod in answer["pods"] for node in pod["nodes"].values()]
+        huge += any(node.get("total", 0) > 1 << 15 for node in nodes)
         for profile in case["config"]["profiles"]:
             for one in profile["pluginConfig"]:
                 kinds.add(one["args"].get("scoringStrategy", {}).get("type"))
     assert messages >= 10
+    assert huge >= 10, "totals beyond 16 bits"
     assert kinds - {None} == {"LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"}
     assert changed > CI_CASES // 2, "most configurations should change something"
 

@@ -56,7 +56,7 @@ def answered(oracle, extender):
 
 
 def test_extenders_are_asked_the_same_and_count_the_same(answered, extender):
-    refusals, scores = 0, 0
+    refusals, scores, huge = 0, 0, 0
     for seed, (asked, theirs, calls) in zip(SEEDS, answered, strict=True):
         assert "error" not in theirs, f"seed {seed}: {theirs}"
         extender.asked.clear()
@@ -64,11 +64,13 @@ def test_extenders_are_asked_the_same_and_count_the_same(answered, extender):
         assert sorted(extender.asked) == calls, f"seed {seed}"
         nodes = [node for pod in theirs["pods"] for node in pod["nodes"].values()]
         refusals += any("like it" in text for node in nodes for text in node["reasons"])
+        huge += any(node.get("total", 0) > 1 << 26 for node in nodes)
         scores += any(
             score > 0 and "http" in of for n in nodes for of, score in n["scores"].items()
         )
     assert refusals >= 25
     assert scores >= 25
+    assert huge >= 5, "weights of extenders and plugins"
 
 
 def _bug(name: str, seed: int, module: str, old: str, new: str) -> Bug:

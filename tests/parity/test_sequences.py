@@ -18,6 +18,7 @@ from tests.parity.sequences import (
     Decision,
     World,
     decisions,
+    heavy_world,
     hosts_world,
     packed_world,
     sampled_world,
@@ -341,6 +342,21 @@ def test_a_profile_that_fills_nodes_is_kube_schedulers(oracle, tmp_path, capsys)
     made = played(given, tmp_path)
     assert {one.pod for one in made} == set(given.pods)
     assert wrong(given, made, oracle) == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("batch", ["true", "false"])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_large_weights_beside_small_ones_are_kube_schedulers(
+    seed, shards, batch, oracle, tmp_path, capsys
+):
+    given = heavy_world(seed, between=shards == 1)
+    made = played(given, tmp_path, shards, batch)
+    assert {one.pod for one in made} == set(given.pods)
+    assert min(one.total for one in made if one.node) < 1_000
+    assert max(one.total for one in made) > 1 << 32
+    assert wrong(given, made, oracle) == []
+    assert main(["replay", str(tmp_path / "run")]) == 0
 
 
 def test_every_plugin_that_a_run_can_reach_has_a_change():

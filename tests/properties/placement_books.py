@@ -7,7 +7,7 @@ import random
 
 from shared.events.base import Event
 from shared.events.placement import CandidatesFound, GangHeld, Refused, Released, Reserved
-from shared.model.columns import unpack
+from shared.model.columns import size, unpack, unpack_totals
 from shared.model.objects import (
     CPU,
     MEMORY,
@@ -78,7 +78,8 @@ class Books:
     def note(self, event: Event) -> None:
         """What a decision means for the books; own decisions must never over-fill a node."""
         if isinstance(event, Reserved):
-            assert len(event.totals) * 4 == len(event.ids) == len(event.nodes)
+            assert len(unpack_totals(event.totals, size(event.ids))) == size(event.ids)
+            assert len(event.ids) == len(event.nodes)
             nodes, masks = unpack(event.nodes).tolist(), devices_of(event)
             for pod, node, mask in zip(unpack(event.ids).tolist(), nodes, masks, strict=True):
                 assert pod in self.open, f"{pod} was reserved without being dispatched"

@@ -35,7 +35,7 @@ from shared.events.placement import (
 )
 from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked, NominationCleared
 from shared.events.queueing import Dispatched, Members
-from shared.model.columns import pack, unpack, unpack16
+from shared.model.columns import pack, size, unpack, unpack_totals
 from tests.properties.placement_books import Books, devices_of, make_node, make_spec
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -418,7 +418,11 @@ def decisions(log: list[Event]) -> Iterator[tuple[Any, ...]]:
     """Reserved and Refused, pod by pod: what batching must not change."""
     for event in log:
         if isinstance(event, Reserved):
-            columns = (unpack(event.ids), unpack(event.nodes), unpack16(event.totals))
+            columns = (
+                unpack(event.ids),
+                unpack(event.nodes),
+                unpack_totals(event.totals, size(event.ids)),
+            )
             for pod, node, total, mask in zip(
                 *(c.tolist() for c in columns), devices_of(event), strict=True
             ):

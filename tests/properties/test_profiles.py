@@ -31,6 +31,7 @@ from tests.properties.test_kernel import SEED, a_node, a_spec, seeds, some_switc
 
 DONGLE = "example.com/dongle"
 RESOURCES = ("cpu", "memory", "ephemeral-storage", DONGLE, GPU, "pods")
+HEAVY = (1, 100, 1 << 25)
 SCORES = ("TaintToleration", "NodeAffinity", "NodeResourcesFit", "NodeResourcesBalancedAllocation")
 
 
@@ -62,6 +63,8 @@ def a_profile(random: Random, name: str) -> Profile:
     filters += [one.name for one in own if "filter" in PLUGINS[one.name].plugin.points]
     random.shuffle(filters)
     weights |= {one.name: random.choice([1, 3]) for one in own}
+    if random.random() < 0.3:  # totals beyond 16 bits
+        weights = {one: weight * random.choice(HEAVY) for one, weight in weights.items()}
     return Profile(
         name=name,
         filters=tuple(filters),

@@ -8,9 +8,7 @@ from services.placement.core.todo import Work
 from shared.events.placement import Refused, Reserved
 from shared.framework.layout import Held
 from shared.framework.picks import Pick
-from shared.model.columns import I64, ID_BYTES, pack, pack16
-
-TOTAL_BYTES = 2  # of one total in a packed column
+from shared.model.columns import I64, ID_BYTES, pack, pack_totals
 
 
 def reserve(state: PlacementState, work: Work, ids: I64, picks: Chosen) -> Reserved:
@@ -21,7 +19,7 @@ def reserve(state: PlacementState, work: Work, ids: I64, picks: Chosen) -> Reser
         sig=work.sig,
         ids=ids.tobytes(),
         nodes=state.table.ids[picks.rows].tobytes(),
-        totals=pack16(picks.totals),
+        totals=pack_totals(picks.totals),
         devices=pack(picks.masks) if compiled(state, work.sig).gpu_count else b"",
         feasible=picks.feasible,
         world=state.world,
@@ -36,13 +34,14 @@ def reserve_one(
 ) -> Reserved:
     """The event for one pick for the first of these pods, without arrays."""
     sig = compiled(state, work.sig)
+    width = sig.plugins.total_bytes
     return Reserved(
         shard=state.shard,
         attempt=work.attempt,
         sig=work.sig,
         ids=ids[:1].tobytes(),
         nodes=state.table.node_id_at(pick.row).to_bytes(ID_BYTES, "little"),
-        totals=pick.total.to_bytes(TOTAL_BYTES, "little", signed=True),
+        totals=pick.total.to_bytes(width, "little", signed=True),
         devices=pick.mask.to_bytes(ID_BYTES, "little") if sig.gpu_count else b"",
         feasible=pick.feasible,
         world=state.world,

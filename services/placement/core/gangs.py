@@ -42,7 +42,7 @@ from shared.events.placement import (
 from shared.events.queueing import Members
 from shared.framework.layout import Held
 from shared.framework.table import NodeTable
-from shared.model.columns import I64, pack, pack16, size, unpack
+from shared.model.columns import I64, pack, pack_totals, size, unpack
 
 Reasons = tuple[tuple[str, int], ...]
 Part = tuple[I64, I64, Chosen, list[Choices]]
@@ -148,7 +148,9 @@ def _held(state: PlacementState, event: HoldAsked, parts: list[Part]) -> GangHel
         ids=pack(np.concatenate([ids for ids, *_rest in parts])),
         sigs=pack(np.concatenate([sigs for _ids, sigs, *_rest in parts])),
         nodes=pack(state.table.ids[rows]),
-        totals=pack16(np.concatenate([picks.totals for _ids, _sigs, picks, _choices in parts])),
+        totals=pack_totals(
+            np.concatenate([picks.totals for _ids, _sigs, picks, _choices in parts])
+        ),
         world=state.world,
         devices=pack(masks) if masks.any() else b"",
         shown=_shown(state, parts),

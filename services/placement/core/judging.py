@@ -7,8 +7,6 @@ tried with the same answers.
 
 from collections import Counter
 
-import numpy as np
-
 from services.placement.core import again, extending
 from services.placement.core.book import compiled
 from services.placement.core.identity import expanded
@@ -18,6 +16,7 @@ from services.placement.core.state import PlacementState
 from shared.events.permit import OfferAsked
 from shared.events.placement import ExtendersAsked
 from shared.events.queueing import Members
+from shared.framework.between import as_columns
 from shared.framework.layout import Held
 from shared.framework.table import NodeTable
 from shared.model.columns import pack, unpack
@@ -68,12 +67,11 @@ def place_one(
     if answer is None or answer.error:
         return NOTHING
     rows, more = extending.still_there(table, answer)
-    found = state.kernel.place_among(table, compiled(state, sig), held, rows, more)
+    wanted = compiled(state, sig)
+    found = state.kernel.place_among(table, wanted, held, rows, more)
     if found is None:
         return NOTHING
-    pick, _more = found
-    row, total, mask = np.array([pick.row]), np.array([pick.total], np.int16), np.array([pick.mask])
-    return Chosen(row, total, mask, pick.feasible, pick.runner_up)
+    return Chosen(*as_columns(wanted, [found[0]]), found[0].feasible, found[0].runner_up)
 
 
 def reasons(state: PlacementState, key: Attempt, sig: int, of_plugins: Reasons) -> Reasons:

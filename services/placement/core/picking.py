@@ -68,4 +68,6 @@ def place_there(table: NodeTable, wanted: Signature, row: int, held: Held) -> Ch
     counts = [1 if at == own else 0 for at in range(len(static.raws))]
     total = score + static.terms(counts)[own] + alone(table, wanted, row)
     mask = node.pick_devices(wanted)
-    return Chosen(np.array([row]), np.array([total], np.int16), np.array([mask]), 1, -1)
+    return Chosen(
+        np.array([row]), np.array([total], wanted.plugins.number), np.array([mask]), 1, -1
+    )

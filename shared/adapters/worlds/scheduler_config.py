@@ -34,7 +34,6 @@ from shared.adapters.worlds.scheduler_plugins import (
     QUEUE_SORT,
     RESERVE,
     SCORE,
-    Named,
     expanded,
     plugin_set,
 )
@@ -44,7 +43,6 @@ from shared.model.extenders import Extender
 from shared.model.profile import (
     DEFAULT_PREEMPTION,
     DEFAULT_SCHEDULER,
-    WEIGHTS_MAX,
     Configuration,
     CustomPlugin,
     Profile,
@@ -196,7 +194,6 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
     points = expanded(plugins)
     names = {point: tuple(one.name for one in found) for point, found in points.items()}
     _check_points(plugins, names, name)
-    _check_weights(plugins, points[SCORE])
     # These have no preScore, or it never passes a pod over.
     own = custom.PLUGINS
     skippable = {*names[PRE_SCORE], "DynamicResources", "ImageLocality", "NodeResourcesFit"}
@@ -278,9 +275,3 @@ def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]], profile: s
             raise plugins.error(
                 point, f"VolumeBinding at one of {FILTER} and {point} alone is not supported"
             )
-
-
-def _check_weights(plugins: Fields, scores: tuple[Named, ...]) -> None:
-    """DynamicResources scores only pods with claims, which are refused elsewhere."""
-    if sum(one.weight for one in scores if one.name != "DynamicResources") > WEIGHTS_MAX:
-        raise plugins.error(SCORE, f"weights of more than {WEIGHTS_MAX} in all are not supported")

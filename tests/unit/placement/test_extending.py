@@ -22,8 +22,9 @@ from shared.events.placement import (
 )
 from shared.events.preemption import NominateAsked
 from shared.events.queueing import Members, ReasonsAsked
-from shared.model.columns import pack, unpack
+from shared.model.columns import pack, unpack, unpack_totals
 from shared.model.extenders import POD, Extender
+from shared.model.profile import Profile
 from tests.unit.placement.shard import Shard, node, placed, spec
 
 E = TypeVar("E", bound=Event)
@@ -239,3 +240,16 @@ def test_a_pod_that_fits_nowhere_is_not_asked_about():
     given = shard().sig(1, spec(cpu=9_000, shown=((POD, "default/web"),))).dispatch(1, 11)
     refused = only(Refused, given.run())
     assert refused.reasons == (("Insufficient cpu", 3),)
+
+
+def test_totals_of_a_gang_are_as_wide_as_the_widest_of_its_profiles():
+    wide = Profile(name="heavy", scores=(("NodeResourcesFit", 1 << 30),), extended=True)
+    profiles = [to_builtins(one) for one in (Profile(extended=True), wide)]
+    given = Shard(extenders=[to_builtins(ANY)], profiles=profiles).nodes(1, node("a"))
+    given.sig(1, WEB).sig(2, replace(DB, scheduler="heavy"))
+    given.give(OfferAsked(5, 1, MEMBERS)).run()
+    given.give(ExtendersAnswered(1, pack([1]))).run()
+    given.give(ExtendersAnswered(2, pack([1]))).run()
+    held = only(GangHeld, given.reload().give(HoldAsked(5, 1, 0, MEMBERS)).run())
+    narrow, heavy = unpack_totals(held.totals, 2).tolist()
+    assert narrow < 1_000 < 1 << 32 < heavy

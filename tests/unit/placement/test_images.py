@@ -4,7 +4,7 @@ from typing import Any
 
 from shared.events.ingest import ImagesCounted
 from shared.events.placement import Reserved
-from shared.model.columns import pack, unpack, unpack16
+from shared.model.columns import pack, size, unpack, unpack_totals
 from shared.model.images import number, packed
 from tests.unit.placement.shard import Shard, node, spec
 
@@ -19,7 +19,11 @@ def totals(shard: Shard, *pods: int) -> list[tuple[int, int]]:
     return [
         pair
         for one in found
-        for pair in zip(unpack(one.nodes).tolist(), unpack16(one.totals).tolist(), strict=True)
+        for pair in zip(
+            unpack(one.nodes).tolist(),
+            unpack_totals(one.totals, size(one.ids)).tolist(),
+            strict=True,
+        )
     ]
 
 
