@@ -131,7 +131,7 @@ def measured() -> dict[str, float]:
 
 
 def _profile(kind: type[Plugin]) -> Profile:
-    name, points = kind.__name__, kind().points
+    name, points = kind.__name__, kind.points()
     return Profile(
         filters=(*DEFAULT_FILTERS, *([name] if "filter" in points else ())),
         scores=(*DEFAULT_SCORES, *([(name, 1)] if "score" in points else ())),

@@ -12,8 +12,8 @@ from muster.determinism import BUILTINS_FORBIDDEN, is_numpy, is_set, offences
 
 IMPORTS = {
     *("__future__", "bisect", "collections", "collections.abc", "dataclasses", "enum", "fractions"),
-    *("functools", "heapq", "itertools", "math", "muster.plugin", "numpy", "numpy.typing"),
-    *("operator", "re", "string", "typing"),
+    *("functools", "heapq", "itertools", "math", "msgspec", "muster.plugin", "numpy"),
+    *("numpy.typing", "operator", "re", "string", "typing"),
 }
 NAMES = {
     *("breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals"),

@@ -9,6 +9,7 @@ import ast
 import hashlib
 import importlib.util
 import inspect
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from shared.adapters.worlds.scheduler_plugins import OFF_BY_DEFAULT, REMOVED
 from shared.adapters.worlds.scheduler_plugins import PLUGINS as KNOWN
 from shared.framework import custom
 from shared.framework.custom import HIGHER, LOWER, METHODS, Plugin, Registered
+from shared.framework.custom_args import type_of
 from shared.machine.core import Core
 from shared.ports.bind_plugin import BindPlugin
 
@@ -34,10 +36,10 @@ def load(files: Iterable[Path] | None) -> None:
     """Make the plugins of these files, and no others, known to this process. Raises UsageFault."""
     custom.PLUGINS.clear()
     for path in files or ():
-        for plugin, sha256 in _read(path):
-            if plugin.name in custom.PLUGINS:
-                raise UsageFault(f"--plugin {path}: there is another plugin {plugin.name}")
-            custom.PLUGINS[plugin.name] = Registered(plugin, sha256)
+        for kind, sha256 in _read(path):
+            if kind.name in custom.PLUGINS:
+                raise UsageFault(f"--plugin {path}: there is another plugin {kind.name}")
+            custom.PLUGINS[kind.name] = Registered(kind, sha256)
 
 
 def core_maker(files: Sequence[Path], placements: int) -> Any:
@@ -51,7 +53,7 @@ def _core(journal: str, files: tuple[Path, ...], placements: int) -> Core[Any]:
     return make_core(journal, placements)
 
 
-def _read(path: Path) -> Iterator[tuple[Plugin, str]]:
+def _read(path: Path) -> Iterator[tuple[type[Plugin], str]]:
     try:
         source = path.read_bytes()
         tree = ast.parse(source, str(path))
@@ -83,7 +85,8 @@ def _read(path: Path) -> Iterator[tuple[Plugin, str]]:
             )
     digest = hashlib.sha256(source).hexdigest()
     for kind in kinds:
-        yield _made(path, kind), digest
+        _check(path, kind)
+        yield kind, digest
 
 
 def _acts(tree: ast.Module) -> bool:
@@ -101,7 +104,7 @@ def _run(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"muster_plugin_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise UsageFault(f"--plugin {path}: must be a .py file")
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -109,11 +112,10 @@ def _run(path: Path) -> ModuleType:
     return module
 
 
-def _made(path: Path, kind: type[Plugin]) -> Plugin:
-    """The plugin, if it is one that can work. Raises UsageFault."""
+def _check(path: Path, kind: type[Plugin]) -> None:
+    """Whether it is one that can work; names it. Raises UsageFault."""
     name = kind.__dict__.get("name") or kind.__name__
     kind.name = name
-    plugin = kind()
     where = f"--plugin {path}: {name}"
     if name in KNOWN or name in OFF_BY_DEFAULT or name in REMOVED:
         raise UsageFault(f"{where}: is the name of a plugin of kube-scheduler")
@@ -123,36 +125,40 @@ def _made(path: Path, kind: type[Plugin]) -> Plugin:
                 f"{where}: {method} would never be asked: plugins of users have no such method at "
                 f"{NOT_YET[method]} (docs/plugins.md)"
             )
-    if not plugin.points:
+    points = kind.points()
+    if not points:
         known = ", ".join(method for methods in METHODS.values() for method in methods)
         raise UsageFault(f"{where}: has none of the methods {known}")
-    if isinstance(plugin, BindPlugin):
-        _check_acting(plugin, where)
-    elif at_bind := set(plugin.points).intersection(AT_BIND):
+    if issubclass(kind, BindPlugin):
+        _check_acting(kind, where)
+    elif at_bind := set(points).intersection(AT_BIND):
         raise UsageFault(f"{where}: extends {min(at_bind)}: the class must extend BindPlugin")
     for methods in METHODS.values():
-        if sum(map(plugin.has, methods)) > 1:
+        if sum(map(kind.has, methods)) > 1:
             raise UsageFault(f"{where}: has {' and '.join(methods)}; one of them is enough")
-    if plugin.has("reserve") is not plugin.has("room"):
+    if kind.has("reserve") is not kind.has("room"):
         raise UsageFault(f"{where}: of reserve and room each needs the other")
-    for read in plugin.reads:
+    for read in kind.reads:
         if not _can_be_read(read):
             raise UsageFault(f"{where}: reads {read!r}: must be {custom.READABLE}")
-    if plugin.normalize not in ("", HIGHER, LOWER):
+    if kind.normalize not in ("", HIGHER, LOWER):
         raise UsageFault(f"{where}: normalize must be HIGHER or LOWER")
-    if plugin.amounts and (plugin.has("score_node") or plugin.normalize):
+    if kind.amounts and (kind.has("score_node") or kind.normalize):
         raise UsageFault(f"{where}: a score by amounts is `score`, and is not normalised")
-    return plugin
+    try:
+        type_of(kind)
+    except Exception as error:  # whatever the names in annotations are
+        raise UsageFault(f"{where}: args: {error}") from error
 
 
-def _check_acting(plugin: BindPlugin, where: str) -> None:
+def _check_acting(kind: type[BindPlugin], where: str) -> None:
     """Whether it decides nothing and can be waited for. Raises UsageFault."""
-    for method in plugin.pure:
+    for method in kind.pure():
         raise UsageFault(f"{where}: has {method}: what decides extends Plugin, in another file")
-    for method in filter(plugin.has, ("permit", "pre_bind", "bind", "post_bind")):
-        if not inspect.iscoroutinefunction(getattr(plugin, method)):
+    for method in filter(kind.has, ("permit", "pre_bind", "bind", "post_bind")):
+        if not inspect.iscoroutinefunction(getattr(kind, method)):
             raise UsageFault(f"{where}: {method} must be `async def`")
-    if not isinstance(plugin.timeout_s, int | float) or not plugin.timeout_s > 0:
+    if not isinstance(kind.timeout_s, int | float) or not kind.timeout_s > 0:
         raise UsageFault(f"{where}: timeout_s must be a number of seconds above 0")
 
 

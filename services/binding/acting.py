@@ -73,7 +73,7 @@ class Acting:
     async def _permitted(self, one: CustomPlugin, spec: PodSpec, ref: PodRef, node: str) -> str:
         said, error = await self._asked(one, "permit", spec, ref, node, nullcontext())
         if error == DEADLINE:
-            plugin = registered(one.name, one.sha256)
+            plugin = registered(one)
             assert isinstance(plugin, BindPlugin)
             waited = _go_duration(plugin.timeout_s)
             said = f"rejected due to timeout after waiting {waited} at plugin {one.name}"
@@ -142,7 +142,7 @@ class Acting:
         """The answer, and what went wrong."""
         plugin: Any = None
         try:
-            plugin = registered(one.name, one.sha256)
+            plugin = registered(one)
             assert isinstance(plugin, BindPlugin), f"{one.name} decides, and does not act"
             pod = BoundPod(spec, plugin.reads, ref.namespace, ref.name, ref.uid)
             async with room, asyncio.timeout(plugin.timeout_s):

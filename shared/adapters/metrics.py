@@ -62,9 +62,10 @@ class PluginCollector(Collector):
         errors = CounterMetricFamily(
             "muster_plugin_errors", "Exceptions a plugin raised", labels=["plugin"]
         )
-        for name, (plugin, _) in sorted(PLUGINS.items()):
-            scalar.add_metric([name], plugin.scalar_calls)
-            errors.add_metric([name], plugin.errors)
+        for name, found in sorted(PLUGINS.items()):
+            made = found.made.values()
+            scalar.add_metric([name], sum(one.scalar_calls for one in made))
+            errors.add_metric([name], sum(one.errors for one in made))
         yield from (scalar, errors)
 
 

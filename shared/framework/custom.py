@@ -6,13 +6,15 @@ machine, so that a run can be replayed. Extension points are named as in kube-sc
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from msgspec import Struct
 
+from shared.framework.custom_args import ArgsWrong, parsed
 from shared.framework.layout import ALLOC, F64, I64, USED, Mask
 from shared.model.objects import CPU, MEMORY, NO_EXECUTE, NO_SCHEDULE, PodSpec, Taint
+from shared.model.profile import CustomPlugin
 
 if TYPE_CHECKING:
     from shared.framework.custom_post_filter import Evict, RefusedNodes, Stop
@@ -168,7 +170,8 @@ class Plugin:
     together. `amounts`: resources whose use on the node the score goes by; without any the score
     is by the node's object alone, and asked once for all equal pods. `message`: why `filter`
     refuses a node. `normalize`: how raw scores of any size become 0..100; without it a score is
-    0..100 as it is, and cut to that. A score by amounts is not normalised.
+    0..100 as it is, and cut to that. A score by amounts is not normalised. `args`: what the
+    profile's pluginConfig has for the plugin, a dict; or of the type that a class gives to `args`.
     """
 
     name: ClassVar[str] = ""
@@ -176,11 +179,10 @@ class Plugin:
     amounts: ClassVar[tuple[str, ...]] = ()
     message: ClassVar[str] = ""
     normalize: ClassVar[str] = ""
-
-    def __init__(self) -> None:
-        # For metrics; nothing is decided by them.
-        self.scalar_calls = 0
-        self.errors = 0
+    args: Any
+    # For metrics; nothing is decided by them.
+    scalar_calls = 0
+    errors = 0
 
     def pre_enqueue(self, pod: Pod) -> str | None:
         """Why the pod may not be queued yet; None = it may."""
@@ -226,21 +228,43 @@ class Plugin:
         """How much a node has of it; asked when the node's object changes."""
         raise NotImplementedError
 
-    def has(self, method: str) -> bool:
+    @classmethod
+    def has(cls, method: str) -> bool:
         """Whether the plugin has this method."""
-        return getattr(type(self), method, None) is not getattr(Plugin, method, None)
+        return getattr(cls, method, None) is not getattr(Plugin, method, None)
+
+    @classmethod
+    def points(cls) -> tuple[str, ...]:
+        """The extension points it has methods of."""
+        return tuple(point for point, names in METHODS.items() if any(map(cls.has, names)))
+
+
+class Registered:
+    """A plugin and the SHA-256 of the file it comes from: journals name it by both, and by its
+    arguments, with which there is one of it each.
+    """
+
+    def __init__(self, kind: type[Plugin], sha256: str) -> None:
+        self.kind, self.sha256 = kind, sha256
+        self.made: dict[str, Plugin] = {}
 
     @property
     def points(self) -> tuple[str, ...]:
         """The extension points it has methods of."""
-        return tuple(point for point, names in METHODS.items() if any(map(self.has, names)))
+        return self.kind.points()
 
-
-class Registered(NamedTuple):
-    """A plugin, and the SHA-256 of the file it comes from: journals name it by both."""
-
-    plugin: Plugin
-    sha256: str
+    def made_with(self, args: str) -> Plugin:
+        """The one with these arguments. Raises ArgsWrong."""
+        found = self.made.get(args)
+        if found is None:
+            found = self.kind.__new__(self.kind)
+            found.args = parsed(self.kind, args)
+            try:
+                found.__init__()  # type: ignore[misc]  # where it may look at them already
+            except Exception as error:  # whatever users write
+                raise ArgsWrong("args", f"{type(error).__name__}: {error}") from error
+            self.made[args] = found
+        return found
 
 
 PLUGINS: dict[str, Registered] = {}
@@ -251,22 +275,22 @@ class PluginMissing(Exception):
     """What is to be decided, or was, needs a plugin that this process does not have."""
 
 
-def registered(name: str, sha256: str) -> Plugin:
-    """The plugin of that name and that code. Raises PluginMissing."""
-    found = PLUGINS.get(name)
+def registered(one: CustomPlugin) -> Plugin:
+    """The plugin of that name and that code, with these arguments. Raises PluginMissing."""
+    found = PLUGINS.get(one.name)
     if found is None:
-        raise PluginMissing(f"plugin {name} is needed: give its file with --plugin")
-    if found.sha256 != sha256:
+        raise PluginMissing(f"plugin {one.name} is needed: give its file with --plugin")
+    if found.sha256 != one.sha256:
         raise PluginMissing(
-            f"plugin {name} is not the one that was used: the file of --plugin has SHA-256 "
-            f"{found.sha256[:12]}, the recorded one {sha256[:12]}"
+            f"plugin {one.name} is not the one that was used: the file of --plugin has SHA-256 "
+            f"{found.sha256[:12]}, the recorded one {one.sha256[:12]}"
         )
-    return found.plugin
+    return found.made_with(one.args)
 
 
 def metadata_read() -> tuple[str, ...]:
     """The parts of pods' metadata that some plugin reads, sorted."""
-    reads = {read for one in PLUGINS.values() for read in one.plugin.reads}
+    reads = {read for one in PLUGINS.values() for read in one.kind.reads}
     own = (read for read in reads if read.startswith(("labels.", "annotations.", NAMESPACE)))
     return tuple(sorted(own))
 

@@ -22,10 +22,9 @@ class QueuePlugins:
     ) -> None:
         """Raises PluginMissing."""
         self._gating = {
-            name: [registered(one.name, one.sha256) for one in plugins]
-            for name, plugins in gating.items()
+            name: [registered(one) for one in plugins] for name, plugins in gating.items()
         }
-        self._sorting = None if sorting is None else registered(sorting.name, sorting.sha256)
+        self._sorting = None if sorting is None else registered(sorting)
 
     def order(self, spec: PodSpec) -> int:
         """What the queue goes by, the highest first: the priority where the plugin fails."""

@@ -93,16 +93,14 @@ class Plugins:
         self.total_bytes = np.dtype(self.number).itemsize
         self._image_locality = ImageLocality(counts_volumes=version != V1_35)
         self.images_of = self._image_locality.names
-        self.custom = {one.name: registered(one.name, one.sha256) for one in profile.custom}
+        self.custom = {one.name: registered(one) for one in profile.custom}
         self.pre_filters = tuple(
             CustomPreFilter(self.custom[one.name]) for one in profile.custom if one.rejects
         )
-        self.reserving = tuple(
-            Reserving(registered(one.name, one.sha256)) for one in profile.reserve
-        )
+        self.reserving = tuple(Reserving(registered(one)) for one in profile.reserve)
         # None stands for DefaultPreemption.
         self.post_filters = tuple(
-            None if one.name == DEFAULT_PREEMPTION else registered(one.name, one.sha256)
+            None if one.name == DEFAULT_PREEMPTION else registered(one)
             for one in profile.post_filter
         )
         self.fit = NodeResourcesFit(profile.ignored_resources, profile.ignored_groups)

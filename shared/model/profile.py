@@ -59,11 +59,14 @@ class Strategy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
 
 
 class CustomPlugin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A plugin of a user: name and SHA-256 of its file. `rejects` = it runs at preFilter."""
+    """A plugin of a user: name and SHA-256 of its file. `rejects` = it runs at preFilter. `args`
+    are what `pluginConfig` has for it, in JSON with sorted keys, empty where there is nothing.
+    """
 
     name: str
     sha256: str
     rejects: bool = False
+    args: str = ""
 
 
 class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -49,15 +49,16 @@ class BindPlugin(Plugin):
         """The pod is bound. Nobody waits for an answer."""
         raise NotImplementedError
 
-    def has(self, method: str) -> bool:
+    @classmethod
+    def has(cls, method: str) -> bool:
         """Whether the plugin has this method."""
-        own = getattr(type(self), method, None)
-        return own is not getattr(BindPlugin, method, None)
+        return getattr(cls, method, None) is not getattr(BindPlugin, method, None)
 
-    @property
-    def pure(self) -> tuple[str, ...]:
+    @classmethod
+    def pure(cls) -> tuple[str, ...]:
         """Methods of it that would decide something."""
-        return tuple(name for names in METHODS.values() for name in names if self._decides(name))
+        return tuple(name for names in METHODS.values() for name in names if cls._decides(name))
 
-    def _decides(self, method: str) -> bool:
-        return hasattr(Plugin, method) and self.has(method)
+    @classmethod
+    def _decides(cls, method: str) -> bool:
+        return hasattr(Plugin, method) and cls.has(method)

@@ -149,7 +149,7 @@ def known(*kinds: type[Plugin]) -> Iterator[tuple[CustomPlugin, ...]]:
     before = dict(PLUGINS)
     for kind in kinds:
         kind.name = kind.__name__
-        PLUGINS[kind.name] = Registered(kind(), SHA256)
+        PLUGINS[kind.name] = Registered(kind, SHA256)
     try:
         yield tuple(CustomPlugin(kind.name, SHA256, rejects=kind is Tainted) for kind in kinds)
     finally:

@@ -60,7 +60,7 @@ def a_profile(random: Random, name: str) -> Profile:
     filters = [one for one in DEFAULT_FILTERS if one not in off]
     own = random.sample(CUSTOM[:-1], random.choice([0, 1, 1, 2, 3]))
     own += CUSTOM[-1:] if random.random() < 0.1 else ()
-    filters += [one.name for one in own if "filter" in PLUGINS[one.name].plugin.points]
+    filters += [one.name for one in own if "filter" in PLUGINS[one.name].points]
     random.shuffle(filters)
     weights |= {one.name: random.choice([1, 3]) for one in own}
     if random.random() < 0.3:  # totals beyond 16 bits

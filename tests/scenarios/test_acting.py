@@ -103,24 +103,24 @@ class Companions(BindPlugin):
 
 @pytest.fixture
 def companions():
-    yield from _known(Companions(), Companions.waiting)
+    yield from _known(Companions, Companions.waiting)
 
 
 @pytest.fixture
 def acts():
-    yield from _known(Acts(), Acts.said)
+    yield from _known(Acts, Acts.said)
 
 
 @pytest.fixture
 def binds():
-    yield from _known(Binds(), Binds.asked)
+    yield from _known(Binds, Binds.asked)
 
 
-def _known(plugin: Any, kept: list[Any]):
-    plugin.name = type(plugin).__name__
-    PLUGINS[plugin.name] = Registered(plugin, "0")
+def _known(kind: type[BindPlugin], kept: list[Any]):
+    kind.name = kind.__name__
+    found = PLUGINS[kind.name] = Registered(kind, "0")
     kept.clear()
-    yield plugin
+    yield found.made_with("")
     PLUGINS.clear()
 
 

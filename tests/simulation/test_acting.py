@@ -59,7 +59,7 @@ class Acts(BindPlugin):
 def _known() -> Iterator[None]:
     Acts.name = "Acts"
     Acts.asked.clear()
-    PLUGINS["Acts"] = Registered(Acts(), "0")
+    PLUGINS["Acts"] = Registered(Acts, "0")
     yield
     PLUGINS.clear()
 

@@ -44,7 +44,7 @@ class Clears(Plugin):
 def _known() -> Iterator[None]:
     Clears.name = "Clears"
     Clears.gave.clear()
-    PLUGINS["Clears"] = Registered(Clears(), "0")
+    PLUGINS["Clears"] = Registered(Clears, "0")
     yield
     PLUGINS.clear()
 

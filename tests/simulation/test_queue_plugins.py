@@ -38,7 +38,7 @@ class Queues(Plugin):
 @pytest.fixture(autouse=True)
 def _known() -> Iterator[None]:
     Queues.name = "Queues"
-    PLUGINS["Queues"] = Registered(Queues(), "0")
+    PLUGINS["Queues"] = Registered(Queues, "0")
     yield
     PLUGINS.clear()
 

@@ -3,7 +3,7 @@ validation. What Muster would have to do otherwise than by default, and cannot, 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -12,6 +12,8 @@ from shared.adapters.worlds.added_rules import added_affinity, default_constrain
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.labels import is_label_name
 from shared.adapters.worlds.scheduler_plugins import PLUGINS, REMOVED
+from shared.framework import custom
+from shared.framework.custom_args import ArgsWrong, json_of
 from shared.model.objects import GPU
 from shared.model.profile import REQUESTED_TO_CAPACITY_RATIO, STRATEGIES, Profile, Strategy
 
@@ -33,15 +35,9 @@ Arguments = dict[str, Any]
 
 def with_arguments(profile: Profile, fields: Fields) -> Profile:
     """The profile with what its `pluginConfig` says. Raises WorldError."""
-    seen: set[str] = set()
-    for one in fields.children("pluginConfig"):
-        one.only(("name", "args"))
-        name = one.required_text("name")
-        if name in seen:
-            raise one.error("name", f"{name} is configured twice")
-        seen.add(name)
-        if name in REMOVED or name not in PLUGINS:
-            raise one.error("name", f"there is no plugin {name!r}")
+    for name, one in _entries(fields).items():
+        if name in custom.PLUGINS:
+            continue
         args = one.child("args")
         reader = READERS.get(name)
         if reader is None:
@@ -51,6 +47,39 @@ def with_arguments(profile: Profile, fields: Fields) -> Profile:
         _check_kind(args, name)
         profile = msgspec.structs.replace(profile, **reader(args))
     return profile
+
+
+def _entries(fields: Fields) -> dict[str, Fields]:
+    """The entries of `pluginConfig` by the plugin that they are for."""
+    found: dict[str, Fields] = {}
+    for one in fields.children("pluginConfig"):
+        one.only(("name", "args"))
+        name = one.required_text("name")
+        if name in found:
+            raise one.error("name", f"{name} is configured twice")
+        if name in REMOVED or not (name in PLUGINS or name in custom.PLUGINS):
+            raise one.error("name", f"there is no plugin {name!r}")
+        found[name] = one
+    return found
+
+
+def own_arguments(fields: Fields, enabled: Collection[str]) -> dict[str, str]:
+    """What `pluginConfig` says for each plugin of a user that is enabled, as the plugin's own type
+    takes it. Raises WorldError.
+    """
+    given = _entries(fields)
+    found = dict.fromkeys(enabled, "")
+    for name in sorted({*enabled, *given}.intersection(custom.PLUGINS)):
+        one = given.get(name)
+        args = "" if one is None else json_of(one.child("args").values)
+        try:
+            custom.PLUGINS[name].made_with(args)
+        except ArgsWrong as error:
+            at = fields if one is None else one
+            key = "pluginConfig" if one is None else error.field
+            raise at.error(key, f"{name}: {error}") from error
+        found[name] = args
+    return found
 
 
 def _check_kind(args: Fields, name: str) -> None:

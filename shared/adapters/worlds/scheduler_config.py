@@ -18,6 +18,7 @@ from shared.adapters.worlds.scheduler_args import (
     INT64_MAX,
     SECONDS_MAX,
     duration_ms,
+    own_arguments,
     with_arguments,
 )
 from shared.adapters.worlds.scheduler_extenders import extenders_of
@@ -197,7 +198,8 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
     # These have no preScore, or it never passes a pod over.
     own = custom.PLUGINS
     skippable = {*names[PRE_SCORE], "DynamicResources", "ImageLocality", "NodeResourcesFit"}
-    skippable |= {one for one in own if PRE_SCORE not in own[one].plugin.points}
+    skippable |= {one for one in own if PRE_SCORE not in own[one].points}
+    args = own_arguments(fields, {one for found in names.values() for one in found if one in own})
     looks = {one for point in (PRE_FILTER, FILTER, SCORE) for one in names[point] if one in own}
     profile = Profile(
         name=name,
@@ -207,35 +209,35 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
         always_scored=tuple(one for one in names[SCORE] if one not in skippable),
         preempts=DEFAULT_PREEMPTION in names[POST_FILTER],
         custom=tuple(
-            CustomPlugin(one, own[one].sha256, rejects=one in names[PRE_FILTER])
+            CustomPlugin(one, own[one].sha256, one in names[PRE_FILTER], args[one])
             for one in sorted(looks)
         ),
         percentage_of_nodes_to_score=_sampling(fields, share),
-        pre_enqueue=_own(names[PRE_ENQUEUE]),
-        queue_sort=next(iter(_own(names[QUEUE_SORT])), None),
-        reserve=_own(names[RESERVE]),
-        permit=_own(names[PERMIT]),
-        pre_bind=_own(names[PRE_BIND]),
-        bind=_own(names[BIND]),
-        post_bind=_own(names[POST_BIND]),
-        post_filter=_post_filter(names[POST_FILTER]),
+        pre_enqueue=_own(args, names[PRE_ENQUEUE]),
+        queue_sort=next(iter(_own(args, names[QUEUE_SORT])), None),
+        reserve=_own(args, names[RESERVE]),
+        permit=_own(args, names[PERMIT]),
+        pre_bind=_own(args, names[PRE_BIND]),
+        bind=_own(args, names[BIND]),
+        post_bind=_own(args, names[POST_BIND]),
+        post_filter=_post_filter(args, names[POST_FILTER]),
     )
     return with_arguments(profile, fields)
 
 
-def _post_filter(names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:
+def _post_filter(args: dict[str, str], names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:
     """Plugins of users and DefaultPreemption, in order; nothing where it is alone."""
-    own = {one.name: one for one in _own(names)}
+    own = {one.name: one for one in _own(args, names)}
     if not own:
         return ()
     default = CustomPlugin(DEFAULT_PREEMPTION, "")
     return tuple(own.get(one, default) for one in names if one in (*own, DEFAULT_PREEMPTION))
 
 
-def _own(names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:
+def _own(args: dict[str, str], names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:
     """Those of them that are plugins of users."""
     own = custom.PLUGINS
-    return tuple(CustomPlugin(one, own[one].sha256) for one in names if one in own)
+    return tuple(CustomPlugin(one, own[one].sha256, args=args[one]) for one in names if one in own)
 
 
 def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]], profile: str) -> None:

@@ -81,7 +81,7 @@ class PluginSet(Struct, frozen=True):
 def points_of(name: str) -> tuple[str, ...] | None:
     """The extension points of a plugin, kube-scheduler's or a user's; None = there is none."""
     own = custom.PLUGINS.get(name)
-    return PLUGINS.get(name) if own is None else own.plugin.points
+    return PLUGINS.get(name) if own is None else own.points
 
 
 def expanded(plugins: Fields) -> dict[str, tuple[Named, ...]]:

@@ -26,7 +26,7 @@ def test_metrics_are_served_over_http_those_of_plugins_among_them():
     stop = serve(registry_of(list), "127.0.0.1", free_port)
     try:
         with known(ByZoneEach):
-            PLUGINS["ByZoneEach"].plugin.scalar_calls = 3
+            PLUGINS["ByZoneEach"].made_with("").scalar_calls = 3
             url = f"http://127.0.0.1:{free_port}/metrics"
             with urllib.request.urlopen(url, timeout=5) as answer:
                 lines = answer.read().decode().splitlines()

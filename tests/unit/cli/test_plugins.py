@@ -19,6 +19,7 @@ TEAMS, TEAMS_CONFIG = EXAMPLE / "teams.py", EXAMPLE / "teams-config.yaml"
 LICENSES, LICENSES_CONFIG = EXAMPLE / "licenses.py", EXAMPLE / "licenses-config.yaml"
 LEDGER, LEDGER_CONFIG = EXAMPLE / "ledger.py", EXAMPLE / "ledger-config.yaml"
 TENANTS, TENANTS_CONFIG = EXAMPLE / "tenants.py", EXAMPLE / "tenants-config.yaml"
+NEAR, NEAR_CONFIG = EXAMPLE / "near.py", EXAMPLE / "near-config.yaml"
 PAIRS, PAIRS_CONFIG = EXAMPLE / "pairs.py", EXAMPLE / "pairs-config.yaml"
 HEAD = "from muster.plugin import *\nimport numpy as np\nclass One(Plugin):\n"
 ACTS = "import time\nfrom muster.plugin import *\nclass One(BindPlugin):\n"
@@ -120,6 +121,9 @@ def _forgotten():
             ACTS.replace("time", "re") + " pass\nclass Two(Plugin): pass\n",
             "One: classes that extend BindPlugin by that name, and nothing else, are in a file of",
         ),
+        (HEAD + " args: int\n" + FILTER + "pass\n", "One: args: must be a dataclass or a Struct"),
+        (HEAD + " args: 'Lost'\n" + FILTER + "pass\n", "One: args: name 'Lost' is not defined"),
+        (HEAD + FILTER + "self.args.pop('x')\n", "line 5: keeping something on self is not"),
         (HEAD + " name = 'NodePorts'\n" + FILTER + "pass\n", "is the name of a plugin of kube-sch"),
     ],
 )
@@ -360,3 +364,80 @@ def test_a_plugin_says_who_makes_room_and_what_it_said_is_replayed(tmp_path, cap
     capsys.readouterr()
     assert main(["replay", run]) == 2
     assert "plugin Tenants is needed: give its file with --plugin" in capsys.readouterr().err
+
+
+def _near_world(path: Path) -> Path:
+    """Nodes in three racks, the first with room for one pod, and pods of two profiles."""
+    world = json.loads(_teams_world(path, "100m").read_text())
+    node, pod = world["items"][0], world["items"][1]
+    world["items"] = []
+    for name, rack, pods in (("a", "1", "1"), ("b", "5", "9"), ("c", "9", "9")):
+        metadata = {"name": name, "labels": {"rack": rack}}
+        status = {"allocatable": {**node["status"]["allocatable"], "pods": pods}}
+        world["items"].append({**node, "metadata": metadata, "status": status})
+    for name, rack in (("default-0", "5"), ("default-1", "9"), ("picky-0", ""), ("picky-1", "")):
+        spec = {**pod["spec"], "schedulerName": f"{name.partition('-')[0]}-scheduler"}
+        spec |= {"nodeSelector": {"rack": rack}} if rack else {}
+        world["items"].append({**pod, "metadata": {"name": name}, "spec": spec})
+    path.write_text(json.dumps(world))
+    return path
+
+
+def test_each_profile_has_a_plugin_with_arguments_of_its_own_and_replays_have_them(
+    tmp_path, capsys
+):
+    run, world = str(tmp_path / "run"), str(_near_world(tmp_path / "world.json"))
+    plugin = ["--plugin", str(NEAR)]
+    words = ["run", world, "--config", str(NEAR_CONFIG), *plugin, "-o", "json"]
+    assert main([*words, "--run-dir", run]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["bound"], result["waiting"], result["problems"]) == (2, 2, [])
+    PLUGINS.clear()
+    assert main(["replay", run, *plugin]) == 0
+    capsys.readouterr()
+    for name, refused in (("default-1", ["c"]), ("picky-1", ["b", "c"])):
+        told = []
+        for node in "abc":
+            why = ["why", "pod", f"default/{name}", "--run-dir", run, "--node", node]
+            assert main([*why, *plugin]) == 0
+            if f"{node}: refused by Near: node(s) were too far" in capsys.readouterr().out:
+                told.append(node)
+        assert told == refused
+
+
+FIRST = "profiles[0].pluginConfig"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], f"{FIRST}: Near: Object missing required field `label`"),
+        ([{"name": "Near"}], f"{FIRST}[0].args: Near: Object missing required field `label`"),
+        (
+            [{"name": "Near", "args": {"label": "a"}}, {"name": "Asks", "args": {"x": 1}}],
+            f"{FIRST}[1].args: Asks: KeyError: 'y'",
+        ),
+        ([{"name": "Near", "args": {"label": 7}}], f"{FIRST}[0].args.label: Near: Expected `str`"),
+        (
+            [{"name": "Near", "args": {"label": "a", "most": 7}}],
+            f"{FIRST}[0].args.most: Near: is an unknown field",
+        ),
+        (
+            [{"name": "Near", "args": {"label": "a"}}, {"name": "Near"}],
+            f"{FIRST}[1].name: Near is configured twice",
+        ),
+        ([{"name": "Far", "args": {"label": "a"}}], f"{FIRST}[0].name: there is no plugin 'Far'"),
+    ],
+)
+def test_arguments_that_a_plugin_does_not_take_are_refused(given, said, tmp_path, capsys):
+    config = tmp_path / "config.yaml"
+    settings = yaml.safe_load(NEAR_CONFIG.read_text())
+    settings["profiles"][0]["pluginConfig"] = given
+    config.write_text(yaml.safe_dump(settings))
+    asks = tmp_path / "asks.py"
+    asks.write_text(
+        f"{HEAD}{FILTER}pass\n def __init__(self):\n  self.args['y']\n".replace("One", "Asks")
+    )
+    words = ["run", str(EXAMPLE / "world.yaml"), "--config", str(config), "--plugin", str(NEAR)]
+    assert main([*words, "--plugin", str(asks)]) == 2
+    assert f"{config}: {said}" in capsys.readouterr().err

@@ -22,7 +22,7 @@ from shared.framework.report import explain, pre_filter, reasons
 from shared.framework.signature import Signature
 from shared.framework.table import NodeTable
 from shared.model.objects import PodSpec, Taint
-from shared.model.profile import DEFAULT_FILTERS, DEFAULT_SCORES, Profile
+from shared.model.profile import DEFAULT_FILTERS, DEFAULT_SCORES, CustomPlugin, Profile
 from shared.testing.custom_plugins import (
     SHA256,
     Breaks,
@@ -50,7 +50,7 @@ def compiled() -> Iterator[Callable[..., Signature]]:
 
         @cache
         def plugins_with(name: str) -> Plugins:
-            filters = [name] if "filter" in PLUGINS[name].plugin.points else []
+            filters = [name] if "filter" in PLUGINS[name].points else []
             profile = Profile(
                 filters=(*DEFAULT_FILTERS, *filters),
                 scores=(*DEFAULT_SCORES, (name, 3)),
@@ -134,11 +134,11 @@ def test_a_score_by_amounts_follows_what_pods_take(compiled):
 def test_what_raises_in_a_filter_refuses_every_node_and_says_where(compiled):
     table = table_of(*NODES)
     sig = compiled(table, LARGE, Breaks)
-    before = PLUGINS["Breaks"].plugin.errors
+    before = PLUGINS["Breaks"].made_with("").errors
     (_, tainted), (message, rest) = sorted(reasons(table, sig).messages, key=lambda one: one[1])
     assert (tainted, rest) == (1, 2)
     assert message.startswith("plugin Breaks raised KeyError at line ")
-    assert PLUGINS["Breaks"].plugin.errors > before
+    assert PLUGINS["Breaks"].made_with("").errors > before
 
 
 def test_what_raises_in_a_score_adds_nothing(compiled):
@@ -147,17 +147,17 @@ def test_what_raises_in_a_score_adds_nothing(compiled):
         plugins = Plugins(Profile(scores=(*DEFAULT_SCORES, ("Breaks", 3)), custom=custom))
         sig = Signature(table, 1, LARGE, plugins)
         assert scores(table, sig, Breaks) == {"n1": 0, "n3": 0}
-        assert PLUGINS["Breaks"].plugin.errors > 0
+        assert PLUGINS["Breaks"].made_with("").errors > 0
 
 
 def test_nodes_asked_one_by_one_are_counted(compiled):
     table = table_of(*NODES)
     sig = compiled(table, SMALL, ByZoneEach)
-    before = PLUGINS["ByZoneEach"].plugin.scalar_calls
+    before = PLUGINS["ByZoneEach"].made_with("").scalar_calls
     Kernel().place_one(table, sig)
-    assert PLUGINS["ByZoneEach"].plugin.scalar_calls - before == 2 * len(NODES)
+    assert PLUGINS["ByZoneEach"].made_with("").scalar_calls - before == 2 * len(NODES)
     Kernel().place_one(table, compiled(table, SMALL, ByZone))
-    assert PLUGINS["ByZone"].plugin.scalar_calls == 0
+    assert PLUGINS["ByZone"].made_with("").scalar_calls == 0
 
 
 def test_nodes_asked_one_by_one_are_shown_as_they_are_now():
@@ -209,10 +209,10 @@ def test_amounts_are_columns_too():
 
 def test_a_plugin_of_another_file_is_not_the_one_that_was_used():
     with known(ByZone):
-        registered("ByZone", SHA256)
+        registered(CustomPlugin("ByZone", SHA256))
         with pytest.raises(
             PluginMissing, match=r"ByZone is not the one that was used: .* 00000000"
         ):
-            registered("ByZone", "1" * 64)
+            registered(CustomPlugin("ByZone", "1" * 64))
         with pytest.raises(PluginMissing, match="plugin Other is needed: give its file"):
-            registered("Other", SHA256)
+            registered(CustomPlugin("Other", SHA256))

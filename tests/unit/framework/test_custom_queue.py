@@ -40,7 +40,7 @@ def test_a_plugin_that_fails_lets_nobody_in_and_leaves_the_priority():
         assert [plugins.order(_unsure(how)) for how in ("open", "float", "large", "x")] == [
             *(3, 9, 9, 9),
         ]
-        assert PLUGINS["Unsure"].plugin.errors == 5
+        assert PLUGINS["Unsure"].made_with("").errors == 5
 
 
 def test_another_file_is_refused():

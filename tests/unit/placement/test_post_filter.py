@@ -39,7 +39,7 @@ class Second(First):
 def _known() -> Iterator[None]:
     for kind in (First, Second):
         kind.name, kind.says = kind.__name__, staticmethod(lambda pod, nodes: None)
-        PLUGINS[kind.name] = Registered(kind(), "0")
+        PLUGINS[kind.name] = Registered(kind, "0")
     yield
     PLUGINS.clear()
 
@@ -199,13 +199,13 @@ def _raises(_pod: Pod, nodes: RefusedNodes) -> Any:
     ],
 )
 def test_an_answer_that_would_break_something_is_refused_and_ends_the_round(answer, sig, said):
-    shard, before = full("First", ""), PLUGINS["First"].plugin.errors
+    shard, before = full("First", ""), PLUGINS["First"].made_with("").errors
     says(First, answer)
     found = dry_run(shard, sig)
     assert (found.candidates, found.series) == ((), ())
     assert len(found.said) == 1
     assert said in found.said[0]
-    assert PLUGINS["First"].plugin.errors == before + 1
+    assert PLUGINS["First"].made_with("").errors == before + 1
 
 
 def test_pods_of_the_same_priority_are_not_offered():
