@@ -7,10 +7,12 @@ from shared.events.ingest import PodsAssigned, PodsGone, PodsPending, Signatures
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.placement import Improved, NominationLost, NominationReady, Refused, Reserved
 from shared.events.preemption import PreemptionClosed
-from shared.events.queueing import Dispatched, GangDispatched, Parked
+from shared.events.queueing import Activated, Dispatched, GangDispatched, Parked, Woken
 from shared.model.columns import unpack
 
 PRIORITIES = (0, 0, 5, 9)
+FLUSH_MS = 30_000
+ACTIVE = (Pod.READY, Pod.LEFT, Pod.NOMINATED, Pod.IN_FLIGHT, Pod.TRYING)
 
 
 def ids_of(column: bytes) -> list[int]:
@@ -31,6 +33,7 @@ class Observer:
         self.attempts: set[int] = set()
         self.ages: dict[int, int] = {}  # of pods: when they came or failed; unknown of some
         self.now = 0
+        self.failed_ms: dict[int, int] = {}  # when each was refused by everybody last
         self.orders = {sig: PRIORITIES[sig % 4] for sig in range(1, 5)}
 
     def _ages(self, event: Event) -> None:
@@ -96,15 +99,54 @@ class Observer:
                     self._priority(state, event)
                 if not event.urgent:
                     self._age(state, event)
+            case Activated():
+                self._left_backoff(state, ids_of(event.ids))
+            case Woken() if event.reason == "unschedulable timeout":
+                for pod in ids_of(event.ids):
+                    stayed_ms = state.now_ms - self.failed_ms[pod]
+                    assert stayed_ms > state.config.unschedulable_max_ms, f"pod {pod} is early"
             case Parked():
                 for pod in ids_of(event.ids):
                     self.now += 1
-                    if self.ages[pod] and state.pods.state_of(pod) in (Pod.READY, Pod.LEFT):
-                        self.ages[pod] = self.now
+                    if state.pods.state_of(pod) in (Pod.READY, Pod.LEFT):
+                        self.failed_ms[pod] = state.now_ms
+                        if self.ages[pod]:
+                            self.ages[pod] = self.now
             case GangDispatched():
                 self._tried(
                     event.attempt, [pod for part in event.members for pod in ids_of(part.ids)]
                 )
+
+    def stayed(self, state) -> None:
+        """Called after every step: nobody has been unschedulable for too long."""
+        most_ms = state.config.unschedulable_max_ms + FLUSH_MS
+        for pod in (*in_state(state, Pod.PARKED), *in_state(state, Pod.PREEMPTING)):
+            assert state.now_ms - self.failed_ms[pod] < most_ms, f"pod {pod} is forgotten"
+
+    def _left_backoff(self, state, pods: list[int]) -> None:
+        """Those whose time is over; or the one who is next when nothing else is to be tried, with
+        its equals.
+        """
+        table, now_ms = state.pods, state.now_ms
+        until_ms = {pod: int(table.until_ms[pod - table.base]) for pod in pods}
+        if all(at_ms <= now_ms for at_ms in until_ms.values()):
+            return
+        assert not any(in_state(state, code) for code in ACTIVE), "a backoff is cut while others go"
+
+        def place(pod: int) -> tuple[int, int, int]:
+            row = pod - table.base
+            order = self.orders[int(table.sig[row])]
+            return int(table.until_ms[row]) // 1_000, -order, int(table.seq[row])
+
+        waiting = [
+            pod for pod in in_state(state, Pod.BACKOFF) if not table.errors[pod - table.base]
+        ]
+        first = min(waiting, key=place)
+        assert pods[0] == first, f"pod {first} was next, not {pods[0]}"
+        assert set(pods).issubset(waiting), "a backoff after an error is cut"
+        assert len({int(table.sig[pod - table.base]) for pod in pods}) == 1, "not equals"
+        if state.config.strict_order or state.config.max_batch == 1:
+            assert len(pods) == 1, "more than one at a time"
 
     def _tried(self, attempt: int, pods: list[int]) -> None:
         assert attempt not in self.attempts, "an attempt's number is never used twice"

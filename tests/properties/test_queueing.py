@@ -33,6 +33,7 @@ CONFIGS = st.sampled_from(
         {"backoff_max_ms": 0},
         {"unbound_max": 3},
         {"unschedulable_max_ms": 3_000},
+        {"unschedulable_max_ms": 20_000, "preemption": False},
         {"confirm_ms": 30_000},
     ]
 )

@@ -28,7 +28,7 @@ from services.queueing.core import (
 )
 from services.queueing.core.check import check
 from services.queueing.core.config import Config, parse_config
-from services.queueing.core.dump import dump, load
+from services.queueing.core.dump import dump, load, reindex
 from services.queueing.core.state import QueueingState
 from services.queueing.core.why import why
 from shared.events.base import Configured, Event
@@ -82,7 +82,10 @@ __all__ = ["Config", "QueueingCore", "QueueingState", "parse_config", "why"]
 
 
 def _configured(state: QueueingState, event: Configured) -> None:
+    before = state.config
     state.config = parse_config(event.config.get("queueing", {}))
+    if state.config.unschedulable_max_ms != before.unschedulable_max_ms:
+        reindex(state)
     for number in sorted(state.gangs):
         members.touch(state, state.gangs[number])
 

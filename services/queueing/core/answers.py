@@ -67,7 +67,8 @@ def refused(state: QueueingState, event: Refused) -> None:
         sig = state.sigs.get(number)
         if sig is not None:
             sig.refusals[event.shard], sig.note = said, ""
-            state.set_mask(sig, sig.mask | 1 << event.shard)
+            bit = 1 << event.shard
+            state.set_mask(sig, sig.mask | bit, sig.again & ~bit)
     attempt = state.attempts.get(event.attempt)
     if attempt is None:
         return
@@ -103,7 +104,7 @@ def improved(state: QueueingState, event: Improved) -> None:
     for number in concerned(state, unpack(event.sigs).tolist(), event.world):
         sig = state.sigs.get(number)
         if sig is not None:
-            state.set_mask(sig, sig.mask & ~(1 << event.shard))
+            state.set_mask(sig, sig.mask & ~(1 << event.shard), sig.again)
             members.improved(state, number)
 
 
@@ -124,7 +125,7 @@ def digest(state: QueueingState, event: ShardDigest) -> None:
         sig = state.sigs[number]
         refusal = sig.refusals.get(event.shard)
         if refusal is not None and refusal.nodes != event.nodes:
-            state.set_mask(sig, sig.mask & ~(1 << event.shard))
+            state.set_mask(sig, sig.mask & ~(1 << event.shard), sig.again)
     for number in sorted(state.gangs):
         gang = state.gangs[number]
         if gang.sigs and not gang.committed:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from services.queueing.core import stays
 from services.queueing.core.pods import STATES, backoff_ends
 from services.queueing.core.state import Gang, QueueingState, Sig
 from services.queueing.transitions import Pod
@@ -49,6 +50,9 @@ def _check_sig(state: QueueingState, sig: Sig) -> None:
     preempting = ids[codes == Pod.PREEMPTING].tolist()
     waits = sorted(state.preempting.get(sig.sig, ()))
     assert waits == preempting, f"signature {sig.sig} preempting"
+    unschedulable = stays.counted(state, ids[(codes == Pod.PARKED) | (codes == Pod.PREEMPTING)])
+    assert sig.stays == unschedulable, f"signature {sig.sig}: pods among the unschedulable"
+    assert sig.flush_ms == min(unschedulable, default=0), f"signature {sig.sig}: when it flushes"
     left = sum(left.live for left in sig.left.values())
     assert left == np.count_nonzero(codes == Pod.LEFT), f"signature {sig.sig} leftovers"
     # No lost wake-up: whoever is parked is refused by every shard, or is about to be woken.

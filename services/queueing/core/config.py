@@ -24,6 +24,7 @@ LOOKS_MAX = 8  # signatures that shards are asked about in one step
 STEP_EVENTS_MAX = 512  # decided in one step
 STEP_PODS_MAX = 32_768  # moved in one step, give or take one event
 SPREAD_PODS_MIN = 512  # smaller batches are not spread over shards
+FLUSH_EVERY_MS = 30_000  # how often pods are looked for that were refused long ago
 BACKOFF_WINDOW_MS = 1_000  # pods whose backoff ends within one leave it together, by priority
 ATTEMPTS_MAX = 32_000  # refusals counted per pod (int16)
 

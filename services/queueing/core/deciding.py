@@ -5,11 +5,10 @@ work out of the state before it looks again. A step is bounded; `due_ms` says wh
 """
 
 from collections.abc import Iterator
-from heapq import heappop
 
 import numpy as np
 
-from services.queueing.core import gangs, looks, preempting
+from services.queueing.core import backoff, gangs, looks, preempting, stays
 from services.queueing.core.config import (
     GANGS_OPEN_MAX,
     HEAD_START_MS,
@@ -21,13 +20,11 @@ from services.queueing.core.config import (
 from services.queueing.core.lanes import next_single, top
 from services.queueing.core.messages import gang_message, parked_message
 from services.queueing.core.own import FLUSH, IMPROVED, parked_ids
-from services.queueing.core.pods import backoff_ends
 from services.queueing.core.routing import dispatch, left_ids
 from services.queueing.core.state import Entry, Gang, QueueingState, Sig, by_number
 from services.queueing.transitions import Pod
 from shared.events.base import Event
 from shared.events.queueing import (
-    Activated,
     Dispatched,
     GangWaits,
     LaneFreed,
@@ -35,7 +32,7 @@ from shared.events.queueing import (
     Parked,
     Woken,
 )
-from shared.model.columns import pack, size
+from shared.model.columns import I64, pack, size
 
 Single = tuple[Entry, int]
 
@@ -70,11 +67,9 @@ def _all(state: QueueingState) -> Iterator[Event]:
     yield from _dispatches(state)
     while (ask := preempting.next_ask(state)) is not None:
         yield ask
-    if idle(state):
-        end = _next_cut(state)
-        if end is not None:
-            yield _activation(state, end)
-            yield from _dispatches(state)
+    while idle(state) and (end := backoff.next_cut(state)) is not None:
+        yield backoff.popped(state, end)
+        yield from _dispatches(state)
 
 
 def due_ms(state: QueueingState) -> int | None:
@@ -85,10 +80,10 @@ def due_ms(state: QueueingState) -> int | None:
     work = work or state.looked or state.gangs_looked
     if work or _parkable(state) is not None or _next(state) is not None:
         return state.now_ms
-    end = _next_backoff(state)
-    if end is not None and idle(state) and _next_cut(state) is not None:
+    end = backoff.next_end(state)
+    if end is not None and idle(state) and backoff.next_cut(state) is not None:
         return state.now_ms
-    times = [None if end is None else end // 2, _next_flush_ms(state), _next_gang_ms(state)]
+    times = [None if end is None else end // 2, stays.next_ms(state), _next_gang_ms(state)]
     times += [preempting.next_ask_ms(state), looks.next_ms(state)]
     times += [gang.tried_ms + HEAD_START_MS for gang in gangs.head_starts(state)]
     if state.lane.gang:
@@ -119,14 +114,20 @@ def _closed_asks(state: QueueingState) -> Iterator[Event]:
 
 def _wakes(state: QueueingState) -> Iterator[Event]:
     for number in sorted(state.wake):
-        yield from _wake(state, state.sigs[number], IMPROVED)
+        sig = state.sigs[number]
+        yield from _wake(state, sig, _waiting(state, sig), IMPROVED)
 
 
-def _wake(state: QueueingState, sig: Sig, reason: str) -> Iterator[Event]:
-    """All pods of a signature that wait: to the queue, or into what is left of their backoff."""
+def _waiting(state: QueueingState, sig: Sig) -> I64:
+    """All pods of a signature that are woken when something improves, by id."""
     ids = parked_ids(state, sig)
     if sig.sig in state.preempting:
         ids = np.union1d(ids, np.array(list(state.preempting[sig.sig]), np.int64))
+    return ids
+
+
+def _wake(state: QueueingState, sig: Sig, ids: I64, reason: str) -> Iterator[Event]:
+    """These pods of a signature go to the queue, or into what is left of their backoff."""
     until_ms = state.pods.until_ms[state.pods.rows(ids)]
     late = until_ms > state.now_ms
     if not bool(late.all()):
@@ -136,43 +137,11 @@ def _wake(state: QueueingState, sig: Sig, reason: str) -> Iterator[Event]:
 
 
 def _timers(state: QueueingState) -> Iterator[Event]:
-    while (at_ms := _next_flush_ms(state)) is not None and at_ms <= state.now_ms:
-        yield from _wake(state, state.sigs[state.flushes[0][1]], FLUSH)
-    while (end := _next_backoff(state)) is not None and end // 2 <= state.now_ms:
-        yield _activation(state, end)
-
-
-def _next_flush_ms(state: QueueingState) -> int | None:
-    heap = state.flushes
-    while heap:
-        sig = state.sigs.get(heap[0][1])
-        if sig is not None and sig.flush_ms == heap[0][0]:
-            return heap[0][0]
-        heappop(heap)
-    return None
-
-
-def _next_backoff(state: QueueingState) -> int | None:
-    """The first backoff that ends; see pods.backoff_ends."""
-    while state.backoff_ends:
-        if state.backoff_ends[0] in state.backoff:
-            return state.backoff_ends[0]
-        heappop(state.backoff_ends)
-    return None
-
-
-def _next_cut(state: QueueingState) -> int | None:
-    """The same of the backoffs that may be cut short."""
-    return min((end for end in state.backoff if not end % 2), default=None)
-
-
-def _activation(state: QueueingState, end: int) -> Activated:
-    pods, bucket = state.pods, state.backoff[end]
-    ids = pods.known(np.unique(np.frombuffer(bucket.ids, np.int64).copy()))
-    rows = ids - pods.base
-    ids = ids[(pods.state[rows] == Pod.BACKOFF) & (backoff_ends(pods, rows) == end)]
-    assert len(ids) == bucket.live, f"backoff until {end // 2}"
-    return Activated(ids.tobytes())
+    while (at_ms := stays.next_ms(state)) is not None and at_ms <= state.now_ms:
+        sig = state.sigs[state.flushes[0][1]]
+        yield from _wake(state, sig, stays.over(state, _waiting(state, sig)), FLUSH)
+    while (end := backoff.next_end(state)) is not None and end // 2 <= state.now_ms:
+        yield backoff.ended(state, end)
 
 
 # ------------------------------------------------------------------- dispatch

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from services.queueing.core import members
+from services.queueing.core import members, stays
 from services.queueing.core.config import Config
 from services.queueing.core.fifo import Fifo
 from services.queueing.core.messages import workload_of
@@ -34,7 +34,7 @@ from services.queueing.transitions import Pod
 SIG_FIELDS = (
     *("sig", "priority", "never_preempts", "cpu_milli", "memory_bytes", "gpu_milli"),
     *("mask", "sent", "note", "flush_ms", "ask_ms", "look_ms", "looking", "looked"),
-    "scheduler",
+    *("scheduler", "again"),
 )
 SHARD_FIELDS = ("nodes", "free_cpu_milli", "free_memory_bytes", "free_gpu_milli")
 ATTEMPT_FIELDS = ("attempt", "shard", "sig", "fixed", "tried", "rounds")
@@ -191,6 +191,7 @@ def _load_pods(body: list[Any]) -> Pods:
 def _load_sig(state: QueueingState, values: list[Any]) -> None:
     sig = Sig(0, 0, False)
     _fill(sig, SIG_FIELDS, values[:-2])
+    sig.flush_ms = 0  # counted by pods
     sig.fifo = Fifo(sig.sig)
     for shard, reasons, *numbers in values[-2]:
         sig.refusals[shard] = Refusal(tuple((text, count) for text, count in reasons), *numbers)
@@ -226,11 +227,11 @@ def _index_pods(state: QueueingState) -> None:
         elif code is Pod.PREEMPTING:
             for number, part in by_number(pods.sig[rows].astype(np.int64)):
                 put(state.preempting, number, ids[part].tolist())
+                stays.begin(state, state.sigs[number], pods.rows(ids[part]))
         else:
             for number, part in by_number(pods.sig[rows].astype(np.int64)):
                 _index_sig(state, state.sigs[number], code, ids[part])
     state.backoff_ends = sorted(state.backoff)
-    state.flushes = sorted((sig.flush_ms, sig.sig) for sig in state.sigs.values() if sig.flush_ms)
     state.looks = sorted((sig.look_ms, sig.sig) for sig in state.sigs.values() if sig.look_ms)
     state.looked = {sig: None for sig in sorted(state.sigs) if state.sigs[sig].looked}
     _index_gangs(state)
@@ -246,6 +247,7 @@ def reindex(state: QueueingState) -> None:
     """Make all indexes again: pods have other signatures than when they were made."""
     for sig in state.sigs.values():
         sig.fifo, sig.lane = Fifo(sig.sig), -1
+        sig.stays, sig.flush_ms = {}, 0
         sig.parked, sig.parked_live, sig.askable = array("q"), 0, 0
         sig.left = {at: Left(one.tried, one.rounds) for at, one in sig.left.items()}
     for attempt in state.attempts.values():
@@ -258,7 +260,7 @@ def reindex(state: QueueingState) -> None:
     state.lanes, state.backoff, state.gangs_by_sig = {}, {}, {}
     state.gangs_looked, state.wake, state.ask_next, state.say, state.trying = {}, {}, {}, {}, {}
     state.askers, state.preempting, state.ask_due, state.ask_later = {}, {}, [], []
-    state.gangs_ready, state.gang_timers, state.gang_tells = [], [], []
+    state.gangs_ready, state.gang_timers, state.gang_tells, state.flushes = [], [], [], []
     _index_pods(state)
     for sig in list(state.sigs.values()):
         sig.left = {at: one for at, one in sig.left.items() if one.live}
@@ -273,6 +275,7 @@ def _index_sig(state: QueueingState, sig: Sig, code: Pod, ids: "np.ndarray[Any, 
     elif code is Pod.PARKED:
         sig.parked.frombytes(ids.tobytes())
         sig.parked_live = len(ids)
+        stays.begin(state, sig, rows)
         sig.askable = int(np.count_nonzero(pods.askable[rows]))
     else:
         for key, part in by_number(pods.attempt[rows]):

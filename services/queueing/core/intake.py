@@ -4,7 +4,7 @@ import numpy as np
 
 from services.queueing.core import members, moves
 from services.queueing.core.dump import reindex
-from services.queueing.core.pods import SMALL
+from services.queueing.core.pods import SMALL, backoff_ends
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.transitions import Pod
 from shared.events.ingest import (
@@ -130,6 +130,7 @@ def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
     one = np.array([pod], np.int64)
     if code is Pod.BACKOFF:
         pods.sig[row] = event.sig
+        state.backoff[int(backoff_ends(pods, slice(row, row + 1))[0])].line = None
         return
     if code not in AT_REST and pod not in state.closed:
         if not same:

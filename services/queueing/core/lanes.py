@@ -39,7 +39,7 @@ def _checked(state: QueueingState, mask: int, entry: Entry) -> Entry | None:
         return entry if left is not None and state.lane_of(sig, left) == mask else None
     if sig.lane != mask:
         return None
-    if sig.mask != mask or not sig.fifo.live:
+    if sig.shut() != mask or not sig.fifo.live:
         sig.lane = -1
         return None
     return (entry[0], 1, sig.fifo.head_seq(state.pods), entry[3])

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from services.queueing.core import stays
 from services.queueing.core.state import QueueingState, by_number, put
 from shared.model.columns import I64
 
@@ -16,6 +17,7 @@ def wait(state: QueueingState, event: str, ids: I64) -> None:
     pods.move(event, ids, rows)
     for number, part in by_number(pods.sig[rows].astype(np.int64)):
         put(state.preempting, number, ids[part].tolist())
+        stays.begin(state, state.sigs[number], pods.rows(ids[part]))
         state.refresh(state.sigs[number])
 
 

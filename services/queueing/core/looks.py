@@ -44,7 +44,7 @@ def refused(state: QueueingState, sig: Sig, event: Refused) -> None:
     ):
         sig.note = ""
     sig.refusals[event.shard] = new
-    state.set_mask(sig, sig.mask | 1 << event.shard)
+    state.set_mask(sig, sig.mask | 1 << event.shard, sig.again)
     sig.looking &= ~(1 << event.shard)
     if not sig.looking and sig.mask == state.all_mask:
         sig.looked = True

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from services.queueing.core import leaving, members
+from services.queueing.core import leaving, members, stays
 from services.queueing.core.config import ATTEMPTS_MAX, backoff_end_ms
 from services.queueing.core.pods import CODES, SMALL, Rows, backoff_ends
 from services.queueing.core.state import QueueingState, Sig, by_number, take
@@ -45,6 +45,7 @@ def _leave(state: QueueingState, code: Pod, ids: I64, rows: Rows) -> None:
             for number, part in by_number(pods.sig[rows].astype(np.int64)):
                 for pod in ids[part].tolist():
                     take(state.preempting, number, pod)
+                stays.end(state, state.sigs[number], pods.rows(ids[part]))
                 state.refresh(state.sigs[number])
         case Pod.NOMINATED:
             for pod in ids.tolist():
@@ -83,6 +84,7 @@ def _unpark(state: QueueingState, sig: Sig, ids: I64) -> None:
     pods = state.pods
     rows = pods.rows(ids)
     sig.parked_live -= len(ids)
+    stays.end(state, sig, rows)
     sig.askable -= int(np.count_nonzero(pods.askable[rows]))
     pods.askable[rows] = 0
     state.refresh(sig)

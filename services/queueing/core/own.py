@@ -4,7 +4,7 @@ from heapq import heappush
 
 import numpy as np
 
-from services.queueing.core import leaving, moves
+from services.queueing.core import leaving, moves, stays
 from services.queueing.core.config import UNITS_DISPATCH_MIN, URGENT_ROUNDS_MAX, WAIT_FEW
 from services.queueing.core.messages import may_preempt
 from services.queueing.core.pods import SMALL
@@ -94,9 +94,7 @@ def parked(state: QueueingState, event: Parked) -> None:
             sig.askable += int(np.count_nonzero(alone))
     sig.parked.frombytes(ids.tobytes())
     sig.parked_live += len(ids)
-    if not sig.flush_ms:
-        sig.flush_ms = state.now_ms + state.config.unschedulable_max_ms
-        heappush(state.flushes, (sig.flush_ms, sig.sig))
+    stays.begin(state, sig, rows)
     look_later(state, sig)
     if len(sig.parked) > 1_024 + 2 * sig.parked_live:
         packed = parked_ids(state, sig)
@@ -149,7 +147,7 @@ def woken(state: QueueingState, event: Woken) -> None:
     """Parked pods may be tried again, now or after their backoff."""
     sig, pods = state.sigs[event.sig], state.pods
     if event.reason == FLUSH:
-        state.set_mask(sig, 0)
+        state.set_mask(sig, sig.mask, sig.mask)
     ids = unpack(event.ids)
     moves.leave(state, ids, pods.rows(ids))
     if event.until_ms:

@@ -49,7 +49,7 @@ def _inherit(state: QueueingState, old: Sig, new: Sig) -> None:
     if new.sent or new.mask or new.fifo.live or new.parked_live or new.left:
         return
     new.mask, new.refusals, new.note = old.mask, dict(old.refusals), old.note
-    new.ask_ms, new.flush_ms, new.look_ms = old.ask_ms, old.flush_ms, old.look_ms
+    new.again, new.ask_ms, new.look_ms = old.again, old.ask_ms, old.look_ms
 
 
 def _move_leftovers(state: QueueingState, rows: I64, sigs: I64) -> None:

@@ -55,22 +55,27 @@ class Left:
 
 
 class Bucket:
-    """Pods whose backoff ends at one time, after errors or not; `live` of `ids` are still in it."""
+    """Pods whose backoff ends at one time, after errors or not; `live` of `ids` are still in it.
+    `line`: in which order they are next, once somebody has asked (some may have left since).
+    """
 
-    __slots__ = ("ids", "live")
+    __slots__ = ("ids", "line", "live")
 
     def __init__(self) -> None:
         """No pods yet."""
         self.ids = array("q")
         self.live = 0
+        self.line: I64 | None = None
 
 
 class Sig:
     """A signature: what queueing knows of its spec, its queue, and which shards refused it.
 
     `priority` is what the queue goes by: the pods' own, or what a plugin of a user says for it.
-    `mask` has a bit for each shard whose latest answer is a refusal; `refusals` keeps the last of
-    each shard. `sent` has a bit for each shard that got the signature. `note` is the text that
+    `mask` has a bit for each shard whose latest answer is a refusal, `again` for those of them that
+    are asked all the same, for pods that were refused long ago; `refusals` keeps the last of each
+    shard. `stays`: when how many of its unschedulable pods are tried again; `flush_ms` is the first
+    of these times. `sent` has a bit for each shard that got the signature. `note` is the text that
     preemption added; it is not asked before `ask_ms`.
     Shards are asked for their reasons again at `look_ms`; `looking` are those that owe an answer,
     and once all have come it is `looked` at. `parked`, `left` are indexes over the pods.
@@ -78,6 +83,7 @@ class Sig:
 
     __slots__ = (
         *(
+            "again",
             "ask_ms",
             "askable",
             "cpu_milli",
@@ -99,7 +105,7 @@ class Sig:
             "parked_live",
             "priority",
         ),
-        *("refusals", "scheduler", "sent", "sig"),
+        *("refusals", "scheduler", "sent", "sig", "stays"),
     )
 
     def __init__(self, sig: int, priority: int, never_preempts: bool, scheduler: str = "") -> None:
@@ -108,7 +114,8 @@ class Sig:
         self.scheduler = scheduler
         self.cpu_milli = self.memory_bytes = self.gpu_milli = 0
         self.fifo = Fifo(sig)
-        self.mask = self.sent = 0
+        self.mask = self.again = self.sent = 0
+        self.stays: dict[int, int] = {}
         self.refusals: dict[int, Refusal] = {}
         self.note = ""
         self.parked = array("q")
@@ -118,6 +125,10 @@ class Sig:
         self.looked = False
         self.left: dict[int, Left] = {}
         self.lane = -1  # in which lane the queue's valid entry lies
+
+    def shut(self) -> int:
+        """Shards at which its pods are not tried now."""
+        return self.mask & ~self.again
 
 
 class Attempt:
@@ -303,7 +314,6 @@ class QueueingState(MachineState):
         else:
             self.wake.pop(sig.sig, None)
         if not sig.parked_live:
-            sig.flush_ms = 0
             sig.parked = array("q")
         if sig.askable and sig.sig not in self.askers and sig.sig not in self.ask_next:
             self.ask_next[sig.sig] = None
@@ -316,10 +326,10 @@ class QueueingState(MachineState):
 
     def enlist(self, sig: Sig) -> None:
         """Give the signature's queue its place among the lanes."""
-        if sig.fifo.live and sig.lane != sig.mask:
-            sig.lane = sig.mask
+        if sig.fifo.live and sig.lane != sig.shut():
+            sig.lane = sig.shut()
             entry = (-sig.priority, 1, sig.fifo.head_seq(self.pods), sig.sig)
-            heappush(self.lanes.setdefault(sig.mask, []), entry)
+            heappush(self.lanes.setdefault(sig.lane, []), entry)
 
     def lane_of(self, sig: Sig, left: Left) -> int:
         """Shards at which these leftovers cannot be tried; all of them = park.
@@ -327,9 +337,9 @@ class QueueingState(MachineState):
         When every shard was tried and one has improved since its refusal, a new round begins at
         once, a few times: parking would lose that wake-up.
         """
-        tried = sig.mask | left.tried
+        tried = sig.shut() | left.tried
         if tried == self.all_mask and left.rounds < URGENT_ROUNDS_MAX:
-            return sig.mask
+            return sig.shut()
         return tried
 
     def enlist_left(self, sig: Sig, attempt: int, left: Left) -> None:
@@ -337,11 +347,12 @@ class QueueingState(MachineState):
         entry = (-sig.priority, 0, attempt, sig.sig)
         heappush(self.lanes.setdefault(self.lane_of(sig, left), []), entry)
 
-    def set_mask(self, sig: Sig, mask: int) -> None:
-        """Another set of shards refuses the signature now."""
-        if mask == sig.mask:
+    def set_mask(self, sig: Sig, mask: int, again: int) -> None:
+        """Other shards refuse the signature now, or others of them are asked all the same."""
+        again &= mask
+        if mask == sig.mask and again == sig.again:
             return
-        sig.mask = mask
+        sig.mask, sig.again = mask, again
         self.enlist(sig)
         for attempt in sorted(sig.left):
             self.enlist_left(sig, attempt, sig.left[attempt])
@@ -402,6 +413,7 @@ class QueueingState(MachineState):
             heappush(self.backoff_ends, end)
         bucket.ids.frombytes(ids.tobytes())
         bucket.live += len(ids)
+        bucket.line = None
 
     def undelay(self, end: int, count: int) -> None:
         """Pods left the bucket; it goes with the last."""

@@ -64,7 +64,7 @@ def _held_back(state: QueueingState, sig: Sig) -> str:
     if lane.gang and sig.priority <= lane.priority:
         return f"gang {lane.gang} has the lane until {lane.until_ms} ms"
     free = state.free_mask()
-    if not free & ~sig.mask:
+    if not free & ~sig.shut():
         units = ", ".join(str(shard.units) for shard in state.shards)
         return f"no credits: work in flight by shard {units} of {state.config.credit_units}"
     return "waits for its turn by priority and age"

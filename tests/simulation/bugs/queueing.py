@@ -8,7 +8,7 @@ BUGS = (
         "services.queueing.core.answers",
         edit(
             """
-            state.set_mask(sig, sig.mask & ~(1 << event.shard))
+            state.set_mask(sig, sig.mask & ~(1 << event.shard), sig.again)
             members.improved(state, number)
 """,
             """
@@ -75,10 +75,10 @@ BUGS = (
         "services.queueing.core.answers",
         edit(
             """
-        state.set_mask(sig, sig.mask | 1 << event.shard)
+        state.set_mask(sig, sig.mask | bit, sig.again & ~bit)
 """,
             """
-        state.set_mask(sig, state.all_mask)
+        state.set_mask(sig, state.all_mask, 0)
 """,
         ),
         by=("no-pod-lost",),

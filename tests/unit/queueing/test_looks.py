@@ -84,7 +84,7 @@ def test_nothing_is_asked_without_the_option():
     steps = parked(confirm_ms=0)
     assert of_type(steps.when(at_ms=LATER_MS), ReasonsAsked) == []
     steps.when(at_ms=200_000)
-    assert steps.core.due_ms(steps.state) == 301_000
+    assert steps.core.due_ms(steps.state) == 330_000
 
 
 @pytest.mark.parametrize("reload", [False, True])
