@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from muster.checker import (
+    backoffs,
     binds,
     gangs,
     identity,
@@ -88,6 +89,7 @@ def check(
     if landed_s is not None:
         stored = next(stored for stored, plain in names.items() if plain == BINDING)
         problems += posts.check(records[stored], landed_s[stored], facts, history, epoch)
+    problems += backoffs.check(journals[QUEUEING])
     problems += report.of_books()
     report.unsafe = len(problems)
     if is_at_rest and not problems:

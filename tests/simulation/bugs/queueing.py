@@ -123,4 +123,43 @@ BUGS = (
         ),
         by=("no-pod-lost",),
     ),
+    Bug(
+        "pods-of-a-second-popped-together",
+        "services.queueing.core.backoff",
+        edit(
+            """
+    equal = (sigs == sigs[0]) & (failed_ms <= failed_ms[0] + config.reorder_window_ms)
+""",
+            """
+    equal = failed_ms >= 0
+""",
+        ),
+        by=("backoff",),
+    ),
+    Bug(
+        "later-seconds-popped-first",
+        "services.queueing.core.backoff",
+        edit(
+            """
+    return min((end for end in state.backoff if not end % 2), default=None)
+""",
+            """
+    return max((end for end in state.backoff if not end % 2), default=None)
+""",
+        ),
+        by=("backoff",),
+    ),
+    Bug(
+        "five-minutes-of-who-left",
+        "services.queueing.core.moves",
+        edit(
+            """
+    stays.end(state, sig, rows)
+""",
+            """
+    pass
+""",
+        ),
+        by=("pods among the unschedulable",),
+    ),
 )
