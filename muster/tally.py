@@ -23,7 +23,14 @@ from shared.events.ingest import (
 from shared.events.permit import GangCommitted, GangTimedOut
 from shared.events.placement import GangHeld, Refused, Reserved, VolumesFailed
 from shared.events.preemption import EvictAsked, PreemptionOpened
-from shared.events.queueing import Confirmed, Dispatched, GangDispatched, GangWaits, Parked
+from shared.events.queueing import (
+    Confirmed,
+    Dispatched,
+    GangDispatched,
+    GangWaits,
+    Parked,
+    TryFailed,
+)
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
@@ -78,6 +85,7 @@ class Tally:
             Dispatched: self._dispatched,
             Parked: self._parked,
             Confirmed: self._parked,
+            TryFailed: self._parked,
             GangWaits: self._gang_waits,
             GangDispatched: lambda event: self.gangs_tried.add(event.gang),
             Reserved: self._devices,
@@ -159,7 +167,7 @@ class Tally:
     def _dispatched(self, event: Dispatched) -> None:
         self.batches[len(unpack(event.ids))] += 1
 
-    def _parked(self, event: Parked | Confirmed) -> None:
+    def _parked(self, event: Parked | Confirmed | TryFailed) -> None:
         for number in unpack(event.ids).tolist():
             self.messages[number] = event.message
 

@@ -38,6 +38,7 @@ from shared.events.queueing import (
     GangWaits,
     Parked,
     PreemptAsked,
+    TryFailed,
     Woken,
 )
 from shared.framework.report import explain
@@ -75,7 +76,10 @@ DECIDED: dict[Pod, dict[str, tuple[type[Event], ...]]] = {
     Pod.ASKING: {QUEUEING: (PreemptAsked,)},
     Pod.PREEMPTING: {PREEMPTION: (PreemptionOpened,)},
     Pod.NOMINATED: {"placement": (NominationReady,)},
-    Pod.BACKOFF: {QUEUEING: QUEUE, BINDING: (BindFailed, PreBindFailed, VolumesTaken)},
+    Pod.BACKOFF: {
+        QUEUEING: (*QUEUE, TryFailed),
+        BINDING: (BindFailed, PreBindFailed, VolumesTaken),
+    },
     Pod.WAITING: {QUEUEING: (GangWaits, Parked)},
     Pod.TRYING: {QUEUEING: (GangDispatched,)},
     Pod.RESERVED: {"placement": (Reserved,), PERMIT: (GangCommitted,)},

@@ -23,6 +23,7 @@ from shared.events.queueing import (
     GangDispatched,
     GangWaits,
     Parked,
+    TryFailed,
     Woken,
 )
 from shared.model.columns import unpack
@@ -66,6 +67,8 @@ def _note(books: Waiting, event: Event) -> None:
                 books.last[pod], books.message[pod] = "parked", event.message
         case Dispatched():
             _mark(books, event.ids, "dispatched")
+        case TryFailed():
+            _mark(books, event.ids, "failed")
         case Woken():
             _mark(books, event.ids, "woken")
         case Activated():

@@ -66,9 +66,11 @@ class PlaysWhenWatched:
         """See Cluster.read."""
         return await self._cluster.read(pods)
 
-    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
+    async def touch(
+        self, pods: Sequence[PodRef], messages: Sequence[str], reasons: Sequence[str] = ()
+    ) -> list[PodRead]:
         """See Cluster.touch."""
-        return await self._cluster.touch(pods, messages)
+        return await self._cluster.touch(pods, messages, reasons)
 
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """See Cluster.evict."""

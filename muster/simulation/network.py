@@ -240,12 +240,16 @@ class SimNetwork:
         way = self.wire.way()
         return way if way in (Way.LOST, Way.UNANSWERED, Way.LATE) else Way.THERE_AND_BACK
 
-    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
+    async def touch(
+        self, pods: Sequence[PodRef], messages: Sequence[str], reasons: Sequence[str] = ()
+    ) -> list[PodRead]:
         """See Cluster.touch."""
         return await self._each(
             [self._read_way() for _ in pods],
             lambda rows: self.wire.cluster.touch(
-                [pods[row] for row in rows], [messages[row] for row in rows]
+                [pods[row] for row in rows],
+                [messages[row] for row in rows],
+                [reasons[row] for row in rows] if reasons else (),
             ),
             PodRead(Answer.UNKNOWN),
             {},

@@ -45,7 +45,15 @@ from shared.model.answers import Answer
 from shared.model.columns import I64, pack, unpack
 from shared.model.extenders import Extender
 from shared.model.victims import NodeVictims
-from shared.ports.cluster import BindRequest, Cluster, PodRead, PodRef, VolumeRequest
+from shared.ports.cluster import (
+    SCHEDULER_ERROR,
+    UNSCHEDULABLE,
+    BindRequest,
+    Cluster,
+    PodRead,
+    PodRef,
+    VolumeRequest,
+)
 from shared.ports.extenders import Binders, Going, Judges, Verdict
 
 CHUNK_PODS = 1_024
@@ -290,9 +298,9 @@ class BindingShell:
         if not len(rows):
             return
         ids, targets = table.ids[rows], table.nodes[rows].tolist()
-        told = state.messages if effect_id in state.patching else state.bind_no
-        messages = [told.get(pod, FENCE_MESSAGE) for pod in ids.tolist()]
-        answers = await self._answers(len(rows), self._cluster.touch(_refs(state, rows), messages))
+        messages, reasons = _why(state, effect_id, ids.tolist())
+        writing = self._cluster.touch(_refs(state, rows), messages, reasons)
+        answers = await self._answers(len(rows), writing)
         self._offer_reads(effect_id, ids, answers, targets)
 
     async def _bind_volumes(self, effect_id: int, _effect: VolumesAsked, pods: I64) -> None:
@@ -426,6 +434,16 @@ def _requests(state: BindingState, rows: I64) -> list[BindRequest]:
 
 def _refs(state: BindingState, rows: I64) -> list[PodRef]:
     return [ref_at(state, row) for row in rows.tolist()]
+
+
+def _why(state: BindingState, effect: int, pods: list[int]) -> tuple[list[str], list[str]]:
+    """Messages and reasons of what a fence writes. That a bind was given up is an error."""
+    if effect not in state.patching:
+        messages = [state.bind_no.get(pod, FENCE_MESSAGE) for pod in pods]
+        return messages, [SCHEDULER_ERROR] * len(pods)
+    messages = [state.messages[pod] for pod in pods]
+    errors = [state.errors.get(pod) == message for pod, message in zip(pods, messages, strict=True)]
+    return messages, [SCHEDULER_ERROR if error else UNSCHEDULABLE for error in errors]
 
 
 def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:

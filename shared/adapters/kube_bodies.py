@@ -28,7 +28,9 @@ def _condition(ref: PodRef, condition: dict[str, object], **more: object) -> byt
     return _encode({"metadata": {"uid": ref.uid}, "status": status})
 
 
-def unscheduled(ref: PodRef, message: str, later_s: int, is_first: bool = True) -> bytes:
+def unscheduled(
+    ref: PodRef, reason: str, message: str, later_s: int, is_first: bool = True
+) -> bytes:
     """Why a pod waits (`is_first`: since now); where no victims would help it is nominated nowhere
     any more.
     """
@@ -36,7 +38,7 @@ def unscheduled(ref: PodRef, message: str, later_s: int, is_first: bool = True) 
     condition: dict[str, object] = {
         "type": "PodScheduled",
         "status": "False",
-        "reason": "Unschedulable",
+        "reason": reason,
         "message": message,
         "lastProbeTime": _stamp(now_s + later_s),
     }

@@ -227,9 +227,11 @@ class KubeCluster:
         """See the port."""
         return await self.writes.read(pods)
 
-    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
+    async def touch(
+        self, pods: Sequence[PodRef], messages: Sequence[str], reasons: Sequence[str] = ()
+    ) -> list[PodRead]:
         """See the port."""
-        return await self.writes.touch(pods, messages)
+        return await self.writes.touch(pods, messages, reasons)
 
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """See the port."""

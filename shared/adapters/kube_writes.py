@@ -30,7 +30,7 @@ from shared.adapters.kube_objects import Meta
 from shared.adapters.kube_unsure import Unsure
 from shared.adapters.kube_volumes import bind_volume
 from shared.model.answers import Answer
-from shared.ports.cluster import BindRequest, PodRead, PodRef, VolumeRequest
+from shared.ports.cluster import UNSCHEDULABLE, BindRequest, PodRead, PodRef, VolumeRequest
 
 BUSY_TRIES = 3
 BUSY_S = 0.2
@@ -129,20 +129,23 @@ class KubeWrites:
         if node and self._unsure.forget(ref.uid) == node:
             self._bound(ref, node)
 
-    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
+    async def touch(
+        self, pods: Sequence[PodRef], messages: Sequence[str], reasons: Sequence[str] = ()
+    ) -> list[PodRead]:
         """Write why the pod waits."""
         assert len(pods) == len(messages), f"{len(pods)} pods, {len(messages)} messages"
-        return await _side_by_side(list(zip(pods, messages, strict=True)), self._touch_one)
+        words = reasons or [UNSCHEDULABLE] * len(pods)
+        return await _side_by_side(list(zip(pods, messages, words, strict=True)), self._touch_one)
 
-    async def _touch_one(self, asked: tuple[PodRef, str]) -> PodRead:
-        ref, message = asked
+    async def _touch_one(self, asked: tuple[PodRef, str, str]) -> PodRead:
+        ref, message, reason = asked
         if message:
             self._events.failed(ref, message)
         read = PodRead(Answer.UNKNOWN)
         for later_s in range(TOUCH_TRIES):
             # Writing what is there already changes nothing, not even the resourceVersion; the time
             # of the probe makes it another thing.
-            body = unscheduled(ref, message, later_s, ref.uid not in self._wait)
+            body = unscheduled(ref, reason, message, later_s, ref.uid not in self._wait)
             response = await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
             if isinstance(response, Answer):
                 return PodRead(response)

@@ -323,8 +323,10 @@ class SimCluster:
         await self._travel()
         return [self._shown(ref.uid) for ref in pods]
 
-    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
-        """Patch the status: raises the revision whether the pod is assigned or not."""
+    async def touch(
+        self, pods: Sequence[PodRef], messages: Sequence[str], reasons: Sequence[str] = ()
+    ) -> list[PodRead]:
+        """Patch the status: raises the revision, assigned or not; `reasons` are not kept."""
         assert len(pods) == len(messages), f"{len(pods)} pods, {len(messages)} messages"
         uids = [ref.uid for ref in pods]
         await self._travel()

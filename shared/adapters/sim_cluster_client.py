@@ -100,8 +100,10 @@ class SimClusterClient:
         """Never raises for a lost connection."""
         return await self._reads("read", pods, len(pods), Answer.UNKNOWN)
 
-    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
-        """Never raises for a lost connection."""
+    async def touch(
+        self, pods: Sequence[PodRef], messages: Sequence[str], reasons: Sequence[str] = ()
+    ) -> list[PodRead]:
+        """Never raises for a lost connection. `reasons` are not kept there."""
         return await self._reads("touch", [pods, messages], len(pods), Answer.BUSY)
 
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:

@@ -269,6 +269,7 @@ QUEUE: dict[type[Event], Line] = {
     queueing.ReasonsAsked: lambda e, v: f"shards asked why they refuse signature {e.sig}",
     queueing.Confirmed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} still waits: {e.message}",
     queueing.Parked: lambda e, v: f"{v.pods(column_of(e, 'ids'))} parked: {e.message}",
+    queueing.TryFailed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} in backoff: {e.message}",
     queueing.Woken: _woken,
     queueing.Activated: _ids("active, backoff is over"),
     queueing.Settled: lambda e, v: f"attempt {e.attempt} settled",

@@ -100,6 +100,7 @@ class Refused(Event, frozen=True, gc=False):
     `reasons` are (message, nodes) pairs sorted by message; `nodes` is how many nodes the shard
     has; `resolvable` counts nodes where removing pods could help (Unschedulable);
     `preemptible` says that one of those holds a pod of lower priority. `examined` as in Reserved.
+    `error`: trying them came to one, which says nothing about nodes; no reasons are given then.
     """
 
     shard: int
@@ -112,6 +113,7 @@ class Refused(Event, frozen=True, gc=False):
     resolvable: int = 0
     preemptible: bool = False
     examined: int = 0
+    error: str = ""
 
     def to(self) -> tuple[str, ...]:
         return ("queueing",)

@@ -69,6 +69,17 @@ class Parked(Event, frozen=True, gc=False):
         return ("binding",)
 
 
+class TryFailed(Event, frozen=True, gc=False):
+    """Trying these pods came to an error, and to which: they are tried again after a backoff."""
+
+    sig: int
+    ids: bytes
+    message: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
+
+
 class ReasonsAsked(Event, frozen=True, gc=False):
     """Every shard that refuses this signature: look again, and say why (Refused without pods)."""
 
@@ -143,4 +154,5 @@ QueueingEvent = (
     | GangWaits
     | LaneTaken
     | LaneFreed
+    | TryFailed
 )

@@ -15,6 +15,8 @@ from shared.model.answers import Answer
 from shared.model.volumes import Choice
 
 KINDS: tuple[str, ...] = ("nodes", "budgets", "gangs", "pods")
+UNSCHEDULABLE, SCHEDULER_ERROR = "Unschedulable", "SchedulerError"
+"""Reasons of the PodScheduled condition: nobody takes the pod, or trying it came to an error."""
 OBJECTS = "objects"
 """All that pods belong to and ask for besides (shared/model/cluster_objects.py), as one kind."""
 ALL_KINDS = (*KINDS[:-1], OBJECTS, KINDS[-1])
@@ -125,9 +127,12 @@ class Cluster(Protocol):
         """GET pods: DONE with node and revision, GONE, or UNKNOWN."""
         ...
 
-    async def touch(self, pods: Sequence[PodRef], messages: Sequence[str]) -> list[PodRead]:
+    async def touch(
+        self, pods: Sequence[PodRef], messages: Sequence[str], reasons: Sequence[str] = ()
+    ) -> list[PodRead]:
         """Patch the PodScheduled=False condition: DONE once the resourceVersion is above the
-        pod's `revision`, however often the same message is written.
+        pod's `revision`, however often the same message is written. Without `reasons` all are
+        UNSCHEDULABLE.
         """
         ...
 

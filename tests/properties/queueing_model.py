@@ -80,7 +80,8 @@ class Shard:
             self.nodes[node] += size
             self.improve(node)
 
-    def read(self, event: Event) -> None:
+    def read(self, event: Event, fails: bool = False) -> None:
+        """`fails`: trying pods comes to an error."""
         if isinstance(event, PodsGone):
             for pod in ids_of(event.ids):
                 self.gone.add(pod)
@@ -88,6 +89,10 @@ class Shard:
         elif isinstance(event, ReasonsAsked):
             if event.sig in self.refused and not self.fits(SIZES[event.sig % 4]):
                 self.refuse(0, event.sig, [])
+        elif isinstance(event, Dispatched) and fails:
+            ids = pack([pod for pod in ids_of(event.ids) if pod not in self.gone])
+            said = (self.number, event.attempt, event.sig, ids, (), len(self.nodes), 0)
+            self.journal.append(Refused(*said, error="it fails"))
         elif isinstance(event, Dispatched):
             size = SIZES[event.sig % 4]
             pods = [pod for pod in ids_of(event.ids) if pod not in self.gone]
@@ -269,7 +274,7 @@ class World:
     def shard_reads(self) -> None:
         shard = self.shards[self.draw(len(self.shards))]
         if shard.inbox:
-            shard.read(shard.inbox.popleft())
+            shard.read(shard.inbox.popleft(), fails=self.draw(12) == 11)
 
     def bind(self) -> None:
         if not self.to_bind:

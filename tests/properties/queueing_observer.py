@@ -59,7 +59,9 @@ class Observer:
                         del self.open[pod]
                         if isinstance(event, Reserved):
                             self.has_node.add(pod)
-                if isinstance(event, Refused):
+                if isinstance(event, Refused) and event.error:
+                    self.ages.update(dict.fromkeys(ids_of(event.ids), 0))
+                elif isinstance(event, Refused):
                     mask = self.refused.get(event.sig, 0)
                     self.refused[event.sig] = mask | 1 << event.shard
             case Improved():

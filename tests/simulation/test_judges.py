@@ -149,8 +149,20 @@ BUGS = (
     Bug(
         "their-words-are-forgotten",
         f"{CORE}.again",
-        ('        state.told[event.sig] = structs.replace(event, attempt=0, ids=b"")\n', ""),
+        (
+            '        state.told[event.sig] = structs.replace(event, attempt=0, ids=b"")\n',
+            "        pass\n",
+        ),
         first=(1, 2),
+    ),
+    Bug(
+        "an-error-is-a-refusal",
+        "services.queueing.core.answers",
+        (
+            "    if event.error:\n        _came_to_an_error(state, event)\n        return\n",
+            "",
+        ),
+        first=(1, 0),
     ),
 )
 
@@ -158,5 +170,5 @@ BUGS = (
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_change_is_noticed(bug: Bug) -> None:
     with planted(bug):
-        results = [run(seed, 3) for seed in bug.first]
+        results = [run(seed, placements) for seed in bug.first for placements in (3, 1)]
     assert any(wrong(result, cluster) for result, _moody, cluster in results)

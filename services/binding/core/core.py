@@ -27,7 +27,7 @@ from shared.events.base import Configured, Event
 from shared.events.permit import GangCommitted
 from shared.events.placement import Reserved, VolumesBound, VolumesChosen, VolumesFailed
 from shared.events.preemption import EvictAsked, EvictRecalled, VictimsAsked
-from shared.events.queueing import Confirmed, Parked
+from shared.events.queueing import Confirmed, Parked, TryFailed
 from shared.model.columns import pack, unpack
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
 
@@ -60,6 +60,7 @@ class BindingCore:
             VictimsAsked: judging.victims_asked,
             Parked: patches.waits,
             Confirmed: patches.waits,
+            TryFailed: patches.waits,
             observed.BindAnswers: binds.bind_answers,
             observed.EvictAnswers: evictions.evict_answers,
             observed.VolumeAnswers: volumes.answers,

@@ -14,27 +14,31 @@ from services.binding.core.table import FACT, NAMED
 from services.binding.transitions import Phase
 from shared.events.base import Event
 from shared.events.binding import FencesAsked
-from shared.events.queueing import Confirmed, Parked
+from shared.events.queueing import Confirmed, Parked, TryFailed
 from shared.model.columns import pack, unpack
 
 EFFECT_PODS = 256
 REFRESHES_PER_S = 50
 
 
-def waits(state: BindingState, event: Parked | Confirmed) -> None:
+def waits(state: BindingState, event: Parked | Confirmed | TryFailed) -> None:
     """Remember the pods' message, if messages are written at all."""
     if not state.config.status_patches:
         return
-    is_new = isinstance(event, Parked)
+    is_new, is_error = not isinstance(event, Confirmed), isinstance(event, TryFailed)
     for pod in unpack(event.ids).tolist():
-        waits_for(state, pod, event.message, is_new)
+        waits_for(state, pod, event.message, is_new, is_error)
 
 
-def waits_for(state: BindingState, pod: int, message: str, is_new: bool = True) -> None:
+def waits_for(
+    state: BindingState, pod: int, message: str, is_new: bool = True, is_error: bool = False
+) -> None:
     """The pod waits, and this is to be written: at once where it is another message than before, or
     the first. Where nobody knows the one before, a message that is only confirmed is no first one:
     a new owner has forgotten it.
     """
+    if is_error and may_write(state, pod):
+        state.errors[pod] = message
     is_new = state.patches.pop(pod, None) is not None or is_new
     known, written_ms = state.written.get(pod, ("", 0))
     lane = state.refreshes if known == message or not (known or is_new) else state.patches
@@ -95,7 +99,7 @@ def written(state: BindingState, pod: int, message: str) -> None:
 
 def waits_no_more(state: BindingState, pods: list[int]) -> None:
     """They have nodes, or are gone."""
-    for column in (state.patches, state.refreshes, state.written):
+    for column in (state.patches, state.refreshes, state.written, state.errors):
         if column:
             for pod in pods:
                 column.pop(pod, None)
@@ -108,4 +112,5 @@ def drop_all(state: BindingState) -> None:
         state.left.pop(effect, None)
     for column in (state.patching, state.messages, state.patches, state.refreshes, state.written):
         column.clear()
+    state.errors.clear()
     state.refresh_ms = 0

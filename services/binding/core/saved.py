@@ -84,6 +84,7 @@ class Saved(msgspec.Struct, kw_only=True):
     taken: list[tuple[int, str]] = []
     judge_new: list[VictimsAsked] = []
     judged: list[ExtendersPreempted] = []
+    errors: list[tuple[int, str]] = []
 
 
 def dump(state: BindingState) -> Any:
@@ -135,6 +136,7 @@ def dump(state: BindingState) -> Any:
         taken=sorted(state.taken.items()),
         judge_new=[state.judge_new[ask] for ask in sorted(state.judge_new)],
         judged=[state.judged[ask] for ask in sorted(state.judged)],
+        errors=sorted(state.errors.items()),
     )
     return _without_new(msgspec.to_builtins(saved, builtin_types=(bytes,)))
 
@@ -145,7 +147,10 @@ def _without_new(body: dict[str, Any]) -> dict[str, Any]:
     """
     for part, names in (
         (body, ("hooked", "pre_bind_no", "bind_no", "post_binds")),
-        (body, ("promises", "promises_over", "last_promise", "taken", "judge_new", "judged")),
+        (
+            body,
+            ("promises", "promises_over", "last_promise", "taken", "judge_new", "judged", "errors"),
+        ),
         (body["config"], ("permit", "pre_bind", "bind", "post_bind", "binder", "preempters")),
     ):
         for name in names:
@@ -277,6 +282,7 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.taken = dict(saved.taken)
     state.judge_new = {one.ask: one for one in saved.judge_new}
     state.judged = {one.ask: one for one in saved.judged}
+    state.errors = dict(saved.errors)
     state.recent.extend(saved.recent)
     state.recent_bytes = sum(len(ids) for _at_ms, ids, _nodes in saved.recent)
     for message, pods, times in saved.written:
@@ -368,7 +374,7 @@ def check(state: BindingState) -> None:
     assert left == state.left, f"left {left}, counted {state.left}"
     live = np.flatnonzero(state.node_marks == NODE_LIVE).tolist()
     assert live == sorted(state.node_names), "live nodes"
-    messages = {*state.patches, *state.refreshes, *state.written}
+    messages = {*state.patches, *state.refreshes, *state.written, *state.errors}
     assert messages <= _may_wait(table), "messages of pods that do not wait"
     open_facts = (phases != Phase.IDLE) & ((table.flags[rows] & FACT) != 0)
     assert not open_facts.any(), f"open although assigned: {pods[open_facts].tolist()[:9]}"

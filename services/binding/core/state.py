@@ -121,11 +121,12 @@ class BindingState(MachineState):
         self.recent: deque[tuple[int, bytes, bytes]] = deque()
         self.recent_bytes = 0
         self.written: dict[int, tuple[str, int]] = {}  # pod -> its message, and when it was written
+        self.errors: dict[int, str] = {}  # pod -> that message of its which is an error's
 
     @property
     def has_messages(self) -> bool:
         """Whether anything is known of what waiting pods read, or are to read."""
-        return bool(self.written or self.patches or self.refreshes)
+        return bool(self.written or self.patches or self.refreshes or self.errors)
 
     def node_mark(self, node: int) -> int:
         """Whether a node is live, gone, or not seen yet."""

@@ -88,7 +88,7 @@ def failed(state: BindingState, event: VolumesFailed) -> None:
     if row >= 0:
         move(state, row, "volumes_failed")
         if state.config.status_patches:
-            waits_for(state, event.pod, event.reason)
+            waits_for(state, event.pod, event.reason, is_error=True)
 
 
 def taken(state: BindingState, event: VolumesTaken) -> None:

@@ -1,4 +1,6 @@
-"""When pods are tried anew that extenders refused, and who extenders are asked about now."""
+"""Who extenders are asked about now, what they said last, and when gangs are tried anew that they
+refused: single pods have their five minutes in the queue.
+"""
 
 from msgspec import structs
 
@@ -8,11 +10,11 @@ from shared.events.observed import ExtendersAnswered
 from shared.events.placement import ExtendersAsked, Refused
 
 AGAIN_MS = 300_000
-"""When a pod is tried anew that extenders refused: nobody tells a shard that they changed their
-mind. As long as kube-scheduler leaves a pod among the unschedulable ones.
+"""When a gang is tried anew of which extenders refused a member: nobody tells a shard that they
+changed their mind. As long as kube-scheduler leaves a pod among the unschedulable ones.
 """
 FAILED_AGAIN_MS = 1_000
-"""The same where one failed: by then the queue knows how long the pod has to back off."""
+"""The same where one failed: by then the queue knows how long the gang has to back off."""
 
 
 def asked(state: PlacementState, event: ExtendersAsked) -> None:
@@ -41,20 +43,19 @@ def due(state: PlacementState) -> list[int]:
 
 
 def refused(state: PlacementState, event: Refused) -> None:
-    """Remember when to try pods anew that extenders refused: no node may announce it. What was said
-    of them stands until then, for nothing but extenders could say it again.
+    """What was said of pods that extenders refused stands until they are tried anew: nobody but
+    extenders could say it again.
     """
     asking = state.todo.asking
     if asking is None or asking.answer is None:
         if state.told:
             forget(state, event.sig)
     elif event.sig in state.refused:
-        remember(state, event.sig, asking.answer)
         state.told[event.sig] = structs.replace(event, attempt=0, ids=b"")
 
 
 def remember(state: PlacementState, sig: int, answer: ExtendersAnswered) -> None:
-    """Its pods were refused after this answer."""
+    """A gang was refused after this answer: when to try it anew, as no node may announce it."""
     if sig in state.refused:
         state.again[sig] = state.now_ms + (FAILED_AGAIN_MS if answer.error else AGAIN_MS)
 

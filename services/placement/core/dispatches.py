@@ -169,9 +169,10 @@ def refused(state: PlacementState, event: Refused) -> None:
         return
     sampling.searched(state, event.examined)
     state.ledger.advance(state.ledger.rows(unpack(event.ids)), "Refused")
-    remember_refused(state, event.sig)
-    hopeless.told(state, event.sig, event.preemptible)
-    again.refused(state, event)
+    if not event.error:
+        remember_refused(state, event.sig)
+        hopeless.told(state, event.sig, event.preemptible)
+        again.refused(state, event)
     state.todo.take(event.attempt, event.ids)
 
 

@@ -78,10 +78,8 @@ def conclude(state: PlacementState) -> Reserved | Refused | ExtendersAsked:
     if work.sig not in state.specs or obstacle(state, work.sig):
         return refuse(state, work, work.left(), None)
     held = _held(state, work)
-    if answer.error:
-        failed = refuse(state, work, work.left(), held)
-        reasons = ((answer.error, 0),)
-        return structs.replace(failed, reasons=reasons, resolvable=0, preemptible=False)
+    if answer.error and not asking.asked.alone:
+        return _error(state, work, answer.error)
     rows, scores = still_there(state.table, answer)
     picked = state.kernel.place_among(state.table, compiled(state, work.sig), held, rows, scores)
     if picked is not None:
@@ -90,6 +88,12 @@ def conclude(state: PlacementState) -> Reserved | Refused | ExtendersAsked:
     if answer.nodes or asking.asked.alone:
         return ask(state, work, alone=False)
     return _refuse(state, work, held, asking.asked, answer)
+
+
+def _error(state: PlacementState, work: Work, error: str) -> Refused:
+    """An extender failed that may not be ignored: that says nothing of any node."""
+    ids, nodes = work.left()[:1].tobytes(), len(state.nodes)
+    return Refused(state.shard, work.attempt, work.sig, ids, (), nodes, state.world, error=error)
 
 
 def still_there(table: NodeTable, answer: ExtendersAnswered) -> tuple[I64, I64]:

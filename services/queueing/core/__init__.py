@@ -66,6 +66,7 @@ from shared.events.queueing import (
     Parked,
     PreemptAsked,
     ReasonsAsked,
+    TryFailed,
     Woken,
 )
 from shared.model.ids import (
@@ -126,6 +127,7 @@ HANDLERS: dict[type[Event], Callable[[QueueingState, Any], None]] = {
     BindFailed: answers.bind_failed,
     Dispatched: own.dispatched,
     Parked: own.parked,
+    TryFailed: own.try_failed,
     ReasonsAsked: looks.asked,
     Confirmed: looks.confirmed,
     Woken: own.woken,

@@ -61,6 +61,9 @@ def refused(state: QueueingState, event: Refused) -> None:
         if sig is not None:
             looks.refused(state, sig, event)
         return
+    if event.error:
+        _came_to_an_error(state, event)
+        return
     said = Refusal(event.reasons, event.nodes, event.world, event.resolvable, event.preemptible)
     numbers = concerned(state, (event.sig,), event.world)
     for number in numbers:
@@ -84,6 +87,14 @@ def refused(state: QueueingState, event: Refused) -> None:
             _leave_over(state, state.sigs[number], attempt, ids[part])
         else:
             moves.home(state, ids[part])
+
+
+def _came_to_an_error(state: QueueingState, event: Refused) -> None:
+    """Nothing is known of the signature; the pods are tried again after their backoff."""
+    ids = state.pods.select(unpack(event.ids), Pod.IN_FLIGHT, event.attempt)
+    if len(ids):
+        moves.back_off(state, np.sort(ids), is_error=True)
+        state.errors.append((event.sig, ids.tobytes(), event.error))
 
 
 def _leave_over(state: QueueingState, sig: Sig, attempt: Attempt, ids: I64) -> None:

@@ -30,6 +30,7 @@ from shared.events.queueing import (
     LaneFreed,
     LaneTaken,
     Parked,
+    TryFailed,
     Woken,
 )
 from shared.model.columns import I64, pack, size
@@ -59,6 +60,8 @@ def _all(state: QueueingState) -> Iterator[Event]:
     yield from _gang_messages(state)
     if lane_over(state):
         yield LaneFreed(state.lane.gang)
+    while state.errors:
+        yield TryFailed(*state.errors[0])
     yield from _closed_asks(state)
     yield from _wakes(state)
     yield from _timers(state)
@@ -77,7 +80,7 @@ def due_ms(state: QueueingState) -> int | None:
     if state.listing_ms:
         return None
     work = state.say or state.closed or state.wake or state.nominated or lane_over(state)
-    work = work or state.looked or state.gangs_looked
+    work = work or state.looked or state.gangs_looked or bool(state.errors)
     if work or _parkable(state) is not None or _next(state) is not None:
         return state.now_ms
     end = backoff.next_end(state)

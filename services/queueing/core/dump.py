@@ -87,6 +87,7 @@ def dump(state: QueueingState) -> dict[str, Any]:
         "nominated": [[pod, state.nominated[pod]] for pod in sorted(state.nominated)],
         "closed": sorted(state.closed),
         "heirs": [list(heir) for heir in state.heirs],
+        **({"errors": [list(one) for one in state.errors]} if state.errors else {}),
         **({"gates": [list(one) for one in sorted(state.gates.items())]} if state.gates else {}),
         **({"leaving": sorted(state.leaving)} if state.leaving else {}),
         **({"retired": sorted(state.retired)} if state.retired else {}),
@@ -151,6 +152,7 @@ def load(state: QueueingState, body: Any) -> None:
     state.nominated = dict(body["nominated"])
     state.closed = dict.fromkeys(body["closed"])
     state.heirs = [(at, old, new) for at, old, new in body.get("heirs", ())]
+    state.errors = [(sig, ids, message) for sig, ids, message in body.get("errors", ())]
     state.gates = dict(body.get("gates", ()))
     # Older snapshots have none: then nobody was tried while victims were leaving.
     waits = state.pods.in_state(Pod.PREEMPTING).tolist()

@@ -10,7 +10,7 @@ from services.queueing.core.messages import may_preempt
 from services.queueing.core.pods import SMALL
 from services.queueing.core.state import Attempt, QueueingState, Sig, by_number
 from services.queueing.transitions import Pod
-from shared.events.queueing import Activated, Dispatched, Parked, Woken
+from shared.events.queueing import Activated, Dispatched, Parked, TryFailed, Woken
 from shared.model.columns import I64, ID_BYTES, few, size, unpack
 
 READY = int(Pod.READY)
@@ -155,6 +155,12 @@ def woken(state: QueueingState, event: Woken) -> None:
         moves.delay(state, ids)
     else:
         moves.enqueue(state, "woken", sig, ids)
+
+
+def try_failed(state: QueueingState, event: TryFailed) -> None:
+    """It was told."""
+    told = state.errors.pop(0)
+    assert told == (event.sig, event.ids, event.message), f"signature {event.sig}: {told[2]}"
 
 
 FLUSH = "unschedulable timeout"

@@ -61,7 +61,7 @@ def backoff_ends(pods: "Pods", rows: Rows) -> I64:
 
 class Pods:
     """`sig`, `gang`: what the pod belongs to. `refusals`: how often every shard refused it;
-    `errors`: how often a bind failed since.
+    `errors`: how often a try or a bind failed since.
     `askable`: no preemption asked since it was parked. `attempt`: the open attempt, or the one
     that left it over. `until_ms`: end of backoff. `order_ms`, `seq`: when and in which order it
     came, or failed last.

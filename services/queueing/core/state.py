@@ -282,6 +282,8 @@ class QueueingState(MachineState):
         self.gates: dict[int, str] = {}  # signatures that a plugin of a user holds back, and why
         self.retired: dict[int, None] = {}  # signatures to be forgotten with their last asking pod
         self.heirs: list[tuple[int, int, int]] = []  # (world position, signature, one made of it)
+        # Tries that came to an error, to be told: signature, pods, what it said.
+        self.errors: list[tuple[int, bytes, str]] = []
         # Derived from the above.
         self.lanes: dict[int, list[Entry]] = {}  # shards that cannot be tried (bits) -> heap
         self.backoff: dict[int, Bucket] = {}  # see pods.backoff_ends

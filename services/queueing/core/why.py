@@ -39,7 +39,7 @@ def why(state: QueueingState, pod: int) -> str:
             return (
                 f"backoff until {int(pods.until_ms[row])} ms (now {state.now_ms} ms), "
                 f"refused {int(pods.refusals[row])} times"
-                + (f", then not bound {errors} times" if errors else "")
+                + (f", then failed {errors} times" if errors else "")
             )
         case Pod.WAITING:
             return _gang(state, int(pods.gang[row]))

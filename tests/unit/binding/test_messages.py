@@ -7,7 +7,7 @@ import pytest
 from services.binding.core.patches import EFFECT_PODS, REFRESHES_PER_S
 from shared.events.base import Configured, Event
 from shared.events.binding import FencesAsked
-from shared.events.queueing import Confirmed, Parked
+from shared.events.queueing import Confirmed, Parked, TryFailed
 from shared.model.answers import Answer
 from shared.model.columns import pack, unpack
 from tests.unit.binding.world import answers, assigned, binding, gone, named, reserved, told
@@ -114,3 +114,13 @@ def test_who_was_bound_while_it_was_written_is_not_remembered():
     steps.when(assigned({1: 1}))
     steps.when(answers(1, {1: Answer.DONE}, 60, 1))
     assert not steps.state.written
+
+
+def test_which_message_is_an_error_is_kept_while_the_pod_waits():
+    steps = binding(status_patches=True).at(1_000)
+    steps.when(named(1, 2), TryFailed(1, pack([1, 2]), "code 500"))
+    steps.reload()
+    assert steps.state.errors == {1: "code 500", 2: "code 500"}
+    steps.when(Parked(1, pack([1]), "why"))
+    steps.when(assigned({1: 1}), gone(2))
+    assert steps.state.errors == {}

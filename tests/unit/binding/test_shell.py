@@ -13,7 +13,7 @@ from shared.events.binding import Bound, Evicted, EvictionsAsked
 from shared.events.ingest import NodesSet, PodsNamed
 from shared.events.observed import PodsSeen
 from shared.events.preemption import EvictAsked
-from shared.events.queueing import Parked
+from shared.events.queueing import Parked, TryFailed
 from shared.model.columns import join, pack, unpack
 from shared.model.objects import Node, PodSpec
 from shared.model.world import Arrival, World
@@ -162,6 +162,31 @@ async def test_parked_messages_reach_the_cluster():
             owner.turn()
     assert owner.cluster.history[-1].detail == "0/2 nodes are available"
     assert int(owner.state.table.revisions[0]) == owner.cluster.pods["uid-1"].revision
+    await owner.shell.stop()
+
+
+async def test_errors_reach_the_cluster_as_such(monkeypatch):
+    """kube-scheduler's reason is SchedulerError then."""
+    owner = owner_of(2)
+    owner.steps.given(Configured({"binding": {"status_patches": True}}))
+    written: list[tuple[str, str]] = []
+    touch = owner.cluster.touch
+
+    async def noting(pods: Any, messages: Any, reasons: Any = ()) -> Any:
+        written.extend(zip(messages, reasons, strict=True))
+        return await touch(pods, messages, reasons)
+
+    monkeypatch.setattr(owner.cluster, "touch", noting)
+    for event in (TryFailed(1, pack([1]), "code 500"), Parked(1, pack([1]), "0/2 nodes")):
+        owner.turn(event)
+        async with asyncio.timeout(2):
+            while owner.steps.core.effects(owner.state):
+                await asyncio.sleep(0.001)
+                owner.turn()
+    owner.turn(reserved({1: 1}))
+    await owner.settle()
+    assert written == [("code 500", "SchedulerError"), ("0/2 nodes", "Unschedulable")]
+    assert owner.state.errors == {}
     await owner.shell.stop()
 
 

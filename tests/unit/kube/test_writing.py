@@ -168,7 +168,12 @@ async def test_a_touch_always_raises_the_revision(cluster: KubeCluster, api: Fak
         assert read.revision > before.revision
         before = ref(api, "a")
     (condition,) = api.objects["pods"]["a"]["status"]["conditions"]
-    assert condition["message"] == "0/1 nodes are available"
+    wanted = ("0/1 nodes are available", "Unschedulable")
+    assert (condition["message"], condition["reason"]) == wanted
+    (read,) = await cluster.touch([before], ["code 500"], ["SchedulerError"])
+    before = ref(api, "a")
+    (condition,) = api.objects["pods"]["a"]["status"]["conditions"]
+    assert (condition["message"], condition["reason"]) == ("code 500", "SchedulerError")
     assert await bind(cluster, request(api, "a")) == [Answer.DONE]
     (read,) = await cluster.touch([before], ["too late"])
     assert read.node == "node-0"

@@ -31,6 +31,7 @@ E = TypeVar("E", bound=Event)
 GADGET = "example.com/gadget"
 ANY = Extender(url="http://h/x", filter_verb="filter", prioritize_verb="p", weight=1)
 GADGETS = Extender(url="http://h/x", filter_verb="filter", managed_resources=(GADGET,))
+LONG_MS = 300_000
 WEB = spec(shown=((POD, "default/web"),))
 
 
@@ -96,7 +97,7 @@ def test_extenders_are_asked_anew_when_nothing_that_they_left_takes_the_pod():
     assert placed(given.reload().run()) == [(11, 3)]
 
 
-def test_what_extenders_refuse_is_refused_in_their_words_and_tried_anew_later():
+def test_what_extenders_refuse_is_refused_in_their_words_until_a_node_gets_better():
     given = shard().sig(1, WEB).dispatch(1, 11)
     given.run()
     given.give(ExtendersAnswered(1, failed=(("not here", 1), ("not today", 2)), resolvable=2))
@@ -104,13 +105,9 @@ def test_what_extenders_refuse_is_refused_in_their_words_and_tried_anew_later():
     assert refused.reasons == (("not here", 1), ("not today", 2))
     assert (refused.nodes, refused.resolvable, refused.preemptible) == (3, 2, False)
     given.reload()
-    due_ms = given.core.due_ms(given.state)
-    assert due_ms is not None
-    assert due_ms <= given.state.now_ms + AGAIN_MS
-    given.state.now_ms += AGAIN_MS - 1
+    given.state.now_ms += LONG_MS
     assert given.run() == []
-    given.state.now_ms += 1
-    improved = only(Improved, given.run())
+    improved = only(Improved, given.nodes(4, node("d")).run())
     assert unpack(improved.sigs).tolist() == [1]
     assert given.run() == []
 
@@ -120,10 +117,21 @@ def test_an_extender_that_fails_is_an_error_of_its_own():
     given.run()
     given.give(ExtendersAnswered(1, error="it does not work"))
     refused = only(Refused, given.run())
-    assert (refused.reasons, refused.resolvable) == ((("it does not work", 0),), 0)
-    given.state.now_ms += FAILED_AGAIN_MS
-    improved = only(Improved, given.run())
-    assert unpack(improved.sigs).tolist() == [1]
+    assert (refused.error, refused.reasons, refused.resolvable) == ("it does not work", (), 0)
+    assert given.state.refused == set(), "it waits for nothing"
+    given.reload()
+    given.state.now_ms += LONG_MS
+    assert [one for one in given.run() if isinstance(one, Improved)] == []
+    assert asked(given.dispatch(1, 11).run()).ask == 2
+
+
+def test_after_an_error_about_its_nominated_node_the_others_are_asked_about():
+    given = nominated()
+    given.give(ExtendersAnswered(1, error="it does not work"))
+    question = asked(given.run())
+    assert (sorted(unpack(question.nodes).tolist()), question.alone) == ([1, 2, 3], False)
+    given.give(ExtendersAnswered(2, error="it does not work"))
+    assert only(Refused, given.run()).error == "it does not work"
 
 
 def test_a_pod_that_went_is_not_waited_for():
@@ -144,12 +152,18 @@ def test_a_pod_with_another_name_is_asked_about_anew():
     assert placed(given.reload().run()) == [(11, 1)]
 
 
-def test_a_nominated_node_is_asked_about_alone_and_then_the_others():
+def nominated() -> Shard:
+    """A pod was asked about for its nominated node alone."""
     given = shard().sig(1, replace(WEB, priority=9)).sig(2, spec(cpu=4_000)).assigned((50, 2, 2))
     given.give(NominateAsked(7, 11, 1, 0, 2, pack([50]))).run()
     given.gone(50).run()
     question = asked(given.dispatch(1, 11).run())
     assert (unpack(question.nodes).tolist(), question.alone) == ([2], True)
+    return given
+
+
+def test_a_nominated_node_is_asked_about_alone_and_then_the_others():
+    given = nominated()
     given.give(ExtendersAnswered(1, failed=(("no", 1),)))
     question = asked(given.run())
     assert (sorted(unpack(question.nodes).tolist()), question.alone) == ([1, 2, 3], False)

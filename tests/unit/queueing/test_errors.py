@@ -1,0 +1,95 @@
+"""A try that comes to an error says nothing of the pod: it is tried again after its backoff."""
+
+import pytest
+
+from services.queueing.transitions import Pod
+from shared.events.ingest import PodsGone
+from shared.events.placement import Refused
+from shared.events.queueing import Dispatched, Parked, TryFailed
+from shared.model.columns import pack
+from tests.unit.queueing.build import (
+    ids,
+    improved,
+    of_type,
+    pending,
+    queue,
+    refused,
+    tried,
+    tries,
+)
+
+WHY = "failed filter with extender at URL http://h/x/filter, code 500"
+
+
+def failed(attempt: Dispatched, *pods: int) -> Refused:
+    """The shard's answer that trying these pods came to an error."""
+    column = pack(pods) if pods else attempt.ids
+    return Refused(attempt.shard, attempt.attempt, attempt.sig, column, (), 3, 0, error=WHY)
+
+
+def test_an_error_sends_the_pod_to_its_backoff_and_says_why():
+    steps = queue()
+    events = steps.when(failed(tried(steps.when(pending(1, 1)))[0]))
+    assert [(ids(one), one.message) for one in of_type(events, TryFailed)] == [([1], WHY)]
+    assert of_type(events, Parked) == []
+    assert steps.state.pods.state_of(1) is Pod.BACKOFF
+    steps.reload()
+    assert steps.core.due_ms(steps.state) == 3_000
+    assert tries(steps.when(at_ms=2_999)) == [], "it is not cut short"
+    assert tries(steps.when(at_ms=3_000)) == [(0, 1, [1])]
+
+
+def test_errors_in_a_row_double_the_backoff_and_a_refusal_ends_the_row():
+    steps = queue()
+    attempt, waits = tried(steps.when(pending(1, 1)))[0], []
+    for at_ms in (10_000, 20_000, 30_000):
+        steps.when(failed(attempt), at_ms=at_ms)
+        waits.append(steps.core.due_ms(steps.state) - at_ms)
+        attempt = tried(steps.when(at_ms=at_ms + waits[-1]))[0]
+    assert waits == [2_000, 3_000, 5_000]
+    steps.when(refused(attempt), at_ms=40_000)
+    attempt = tried(steps.when(improved(0, 1), at_ms=50_000))[0]
+    steps.when(failed(attempt))
+    assert steps.core.due_ms(steps.state) == 52_000
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_an_error_is_no_answer_about_the_signature(shards):
+    steps = queue(shards=shards)
+    steps.when(failed(tried(steps.when(pending(1, 1)))[0]))
+    assert steps.state.sigs[1].mask == 0
+    assert [one[2] for one in tries(steps.when(pending(1, 2)))] == [[2]]
+    assert sum(shard.open for shard in steps.state.shards) == 1
+
+
+def test_others_of_the_attempt_have_answers_of_their_own():
+    steps = queue()
+    attempt = tried(steps.when(pending(1, 1, 2)))[0]
+    events = steps.when(failed(attempt, 1), refused(attempt, 2))
+    assert [ids(one) for one in of_type(events, Parked)] == [[2]]
+    assert [ids(one) for one in of_type(events, TryFailed)] == [[1]]
+    assert steps.state.attempts == {}
+
+
+def test_what_is_still_to_be_told_survives_a_snapshot():
+    steps = queue()
+    steps.given(failed(tried(steps.when(pending(1, 1)))[0]))
+    steps.reload()
+    assert [one.message for one in of_type(steps.when(), TryFailed)] == [WHY]
+    assert of_type(steps.when(), TryFailed) == []
+
+
+def test_of_pods_that_went_nothing_is_said():
+    steps = queue()
+    attempt = tried(steps.when(pending(1, 1)))[0]
+    steps.when(PodsGone(pack([1])))
+    assert steps.when(failed(attempt)) == []
+
+
+def test_a_row_of_errors_is_kept_by_a_snapshot():
+    steps = queue()
+    steps.when(failed(tried(steps.when(pending(1, 1)))[0]), at_ms=10_000)
+    steps.reload()
+    attempt = tried(steps.when(at_ms=12_000))[0]
+    steps.when(failed(attempt), at_ms=20_000)
+    assert steps.core.due_ms(steps.state) == 23_000
