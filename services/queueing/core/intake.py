@@ -19,6 +19,7 @@ from shared.model.objects import CPU, MEMORY
 UNKNOWN = int(Pod.UNKNOWN)  # comparing an array with a member of an enum costs microseconds
 # States in which another signature or gang of a pod takes effect at once.
 AT_REST = (Pod.GATED, Pod.READY, Pod.LEFT, Pod.PARKED, Pod.PREEMPTING, Pod.WAITING)
+REFUSED = (Pod.PARKED, Pod.PREEMPTING, Pod.ASKING)
 
 
 def defined(state: QueueingState, event: SignatureDefined) -> None:
@@ -145,7 +146,7 @@ def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
     if is_gated:
         if code is not Pod.GATED:
             pods.move("gated", one, pods.rows(one))
-    elif code is Pod.PARKED and not event.gang and int(pods.until_ms[row]) > state.now_ms:
-        moves.delay(state, one)
+    elif code in REFUSED:
+        moves.rejoin(state, one)
     else:
         moves.home(state, one)

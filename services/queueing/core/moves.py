@@ -141,6 +141,15 @@ def home(state: QueueingState, ids: I64) -> None:
             enqueue(state, "queued", state.sigs[sig], ids[part][inner])
 
 
+def rejoin(state: QueueingState, one: I64) -> None:
+    """A pod that was refused and is another now, taken out before: its backoff goes on."""
+    row = int(one[0]) - state.pods.base
+    if int(state.pods.until_ms[row]) > state.now_ms and not state.pods.gang[row]:
+        delay(state, one)
+    else:
+        home(state, one)
+
+
 def refuse(state: QueueingState, ids: I64) -> None:
     """Count one more refusal, which ends a row of errors, and start the backoff."""
     pods, rows = state.pods, state.pods.rows(ids)

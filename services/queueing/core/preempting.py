@@ -81,7 +81,7 @@ def closed(state: QueueingState, event: PreemptionClosed) -> None:
         moves.back_off(state, one)
     elif code is Pod.ASKING and int(pods.sig[event.pod - pods.base]) != ask.sig:
         moves.leave(state, one, pods.rows(one))
-        moves.home(state, one)
+        moves.rejoin(state, one)
     elif code is Pod.ASKING and not event.message:
         # Others were quicker each round: nothing says that nobody can go.
         moves.back_off(state, one)

@@ -323,6 +323,20 @@ def test_one_that_changes_meanwhile_is_tried_as_what_it_is_now_and_asks_for_no_o
     assert tries(steps.when(improved(0, 2))) == [(0, 2, [1])]
 
 
+CHANGED, NOBODY = pending(2, 1), PreemptionClosed(1, 1, NO_ONE)
+
+
+@pytest.mark.parametrize("story", [(opened(1), CHANGED), (NOBODY, CHANGED), (CHANGED, NOBODY)])
+def test_one_that_changes_meanwhile_waits_for_the_end_of_its_backoff(story):
+    """kube-scheduler: an update moves it to the backoffQ as long as it is backing off."""
+    steps = queue(priorities=(5, 5, 0))
+    steps.when(pending(3, 3))
+    asking(steps, 1)
+    assert tries(steps.when(*story)) == []
+    assert steps.state.pods.state_of(1) is Pod.BACKOFF
+    assert tries(steps.when(at_ms=3_000)) == [(0, 2, [1])]
+
+
 def test_what_improved_before_the_victims_were_chosen_is_tried_as_well():
     steps = queue()
     asking(steps, 1)
