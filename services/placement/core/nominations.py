@@ -6,7 +6,7 @@ the pass with them implies the other). Score never sees nominations.
 """
 
 from bisect import insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -53,6 +53,16 @@ def on(state: PlacementState, node: int) -> list[Nomination]:
 def leaving_on(state: PlacementState, node: int) -> set[int]:
     """Victims of nominations on this node that are still there."""
     return {pod for one in on(state, node) for pod in one.victims}
+
+
+def left_alone(state: PlacementState, victims: Collection[int]) -> list[int]:
+    """Nodes that some of these leave for a nomination that is no more. Nobody is to go there until
+    they have: who is nominated after that must find them gone, and nothing tells that they will be.
+    """
+    ledger = state.ledger
+    alone = sorted(pod for pod in victims if pod not in state.victims_of)
+    here = [pod for pod in alone if IS_VICTIM[ledger.kind_of(pod)]]
+    return sorted({ledger.node.item(ledger.row(pod)) for pod in here})
 
 
 def without(state: PlacementState, node: int, pods: set[int]) -> OneNode:

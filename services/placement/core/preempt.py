@@ -174,6 +174,7 @@ class _DryRun:
         self.left = {one.budget: one.left for one in event.budgets}
         self.named = {one.budget: set(unpack(one.pods).tolist()) for one in event.named}
         self.taken = set(unpack(event.taken).tolist())
+        self.alone = nominations.left_alone(state, self.taken)
         self.taken.update(state.victims_of)
         self.held = nominations.held_against(state, self.priority, event.pod)
         for one in before:
@@ -224,11 +225,13 @@ class _DryRun:
 
     def _tries(self) -> Iterator[None]:
         """Nodes in tie order, their pods read a few nodes at a time."""
-        for start in range(0, len(self.rows), NODES_AT_ONCE):
-            rows = self.rows[start : start + NODES_AT_ONCE]
+        to_try = self.rows[~np.isin(self.state.table.ids[self.rows], self.alone)]
+        for start in range(0, len(to_try), NODES_AT_ONCE):
+            rows = to_try[start : start + NODES_AT_ONCE]
             yield from self._each(rows) if self.lower is None else self._at_once(self.lower, rows)
         if not self.found:  # else nobody asks why
             stuck = self._count_stuck()
+            self._count(NO_VICTIMS, len(self.rows) - len(to_try))
             self._count(NOT_HELPFUL, len(self.state.nodes) - len(self.rows) - stuck)
 
     def _count_stuck(self) -> int:

@@ -99,8 +99,7 @@ class PreemptionCore:
 
         Queueing bounds how many asks are open, and with them the step.
         """
-        for number in sorted(state.todo):
-            yield from _next(state, state.asks[number])
+        yield from _each(state)
         for number in [ask for due_ms, ask in state.timers if due_ms <= state.now_ms]:
             yield from _close(state, state.asks[number])
         yield from _dry_runs(state)
@@ -137,6 +136,21 @@ class PreemptionCore:
                 for pod in ask.victims:
                     owner = state.victims.get(pod)
                     assert pod in state.gone or (owner is not None and owner.ask == ask.ask)
+
+
+def _each(state: PreemptionState) -> Iterator[Event]:
+    """Asks in their order. Where one does not get what its dry run found for it, its equals counted
+    on that in vain: they go another round with it.
+    """
+    missed: set[int] = set()
+    for number in sorted(state.todo):
+        ask = state.asks[number]
+        if ask.sig in missed and ask.phase is Phase.ANSWERED and not ask.end:
+            continue
+        could = ask.phase is Phase.ANSWERED and any(one.candidates for one in ask.answers())
+        yield from _next(state, ask)
+        if could and ask.phase not in (Phase.NOMINATING, Phase.JUDGING):
+            missed.add(ask.sig)
 
 
 def _next(state: PreemptionState, ask: Ask) -> Iterator[Event]:

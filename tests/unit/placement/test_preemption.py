@@ -68,6 +68,17 @@ def test_those_that_fit_again_are_put_back_most_important_first():
     assert (one.violations, one.highest, one.priority_sum) == (0, 0, 2 << 31)
 
 
+def test_nobody_goes_where_somebody_leaves_for_a_nomination_that_is_no_more():
+    shard = full(2).assigned((1, LOW, 1), (2, LOW, 1), (3, MID, 1), (4, MID, 2), (5, MID, 2))
+    assert [one.node for one in dry_run(shard, HIGH).candidates] == [1, 2]
+    found = dry_run(shard, HIGH, ask=2, taken=pack([1]))
+    assert [one.node for one in found.candidates] == [2]
+    nominate(shard, dry_run(shard, MID, pod=98, ask=3), MID)
+    assert list(shard.state.victims_of) == [1, 2]
+    found = dry_run(shard, WHOLE, ask=4, taken=pack([1, 2]))
+    assert victims(found) == [[3], [4, 5]]
+
+
 def test_whom_a_status_has_counted_already_costs_its_budget_nothing():
     shard = full().assigned((1, WHOLE, 1)).sig(5, spec(cpu=4_000, priority=20))
     shard.give(BudgetCovers(1, pack([1])))
@@ -129,10 +140,11 @@ def test_reserved_pods_and_those_taken_by_others_are_not_chosen():
     assert not dry_run(shard, MID).candidates
     ours = [pod for pod in where if where[pod] == 1]
     shard.give(Bound(pack(ours), pack([1] * 4)))
-    found = dry_run(shard, MID, taken=pack(ours[:1]))
-    (chosen,) = victims(found)
-    assert len(chosen) == 1
-    assert chosen[0] not in ours[:1]
+    first = dry_run(shard, MID, pod=98, ask=2)
+    assert isinstance(nominate(shard, first, MID)[0], Nominated)
+    found = dry_run(shard, MID, taken=first.candidates[0].victims)
+    (chosen,), (taken,) = victims(found), victims(first)
+    assert sorted(chosen + taken) == sorted(ours)
 
 
 def test_a_refusal_says_whether_preemption_may_help():

@@ -359,6 +359,18 @@ def test_victims_taken_meanwhile_are_another_round():
     ]
 
 
+def test_equals_go_another_round_with_whom_they_counted_on():
+    mesh = preemption()
+    mesh.when(wanted(60, 8), replace(wanted(), others=pack([51, 52])))
+    other = found(candidate(1), pod=60)
+    series = (candidate(1), candidate(2, node=31))
+    answer = replace(found(ask=2, reasons=((NO_VICTIMS, 3),), nodes=3), series=series)
+    assert mesh.when(other, answer) == [
+        NominateAsked(1, 60, 8, 0, NODE, pack([1])),
+        replace(dry_run(1, ask=2), others=pack([51, 52])),
+    ]
+
+
 def test_asking_again_takes_the_old_place_back():
     mesh = ready()
     assert mesh.when(wanted()) == [CLEARED, dry_run(ask=2)]
