@@ -21,7 +21,7 @@ def case(seed: int) -> Object:
     nodes = [_node(draw, f"node-{number}") for number in range(draw.randint(1, 9))]
     starts = list(range(400))
     draw.shuffle(starts)
-    objects: list[Object] = [*map(_class, CLASSES), *nodes]
+    objects: list[Object] = [*map(priority_class, CLASSES), *nodes]
     for node in nodes:
         ports = [80]  # held by one pod of a node at most (docs/differences.md)
         for _ in range(draw.choice((1, 2, 4, 6))):
@@ -38,7 +38,8 @@ def case(seed: int) -> Object:
     return {"objects": objects, "pods": asked, "preempt": True}
 
 
-def _class(name: str) -> Object:
+def priority_class(name: str) -> Object:
+    """One of the classes."""
     return {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",

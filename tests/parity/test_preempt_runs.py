@@ -1,0 +1,183 @@
+"""Whole runs with preemption, batched and not, on one shard and on three: every placement, refusal
+and choice of victims in their journals is kube-scheduler 1.35.4's own for what was known then.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from muster.simulation import virtual_time
+from muster.simulation.virtual_time import SimulationStuck
+from services.queueing.core.messages import fit_error
+from tests.parity.oracle import Oracle
+from tests.parity.planted import planted
+from tests.parity.preempt_runs import Decision, Played, played
+from tests.parity.preempt_worlds import LASTS_S, preempt_world
+from tests.parity.preempting import CLASSES
+from tests.parity.sequences import World
+from tests.simulation.planted import Bug
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("parity-sequences")]
+
+
+def wrong(world: World, made: Played, oracle: Oracle) -> list[str]:
+    """What kube-scheduler would not have decided."""
+    answers = oracle.ask_all([made.case(world, one) for one in made.decisions])
+    found = [
+        _wrong(world, made, one, answer["pods"][0], oracle)
+        for one, answer in zip(made.decisions, list(answers), strict=True)
+    ]
+    return [text for text in found if text]
+
+
+def _wrong(world: World, made: Played, one: Decision, answer, oracle: Oracle) -> str:
+    name = made.names[one.pod]
+    if one.preempts:
+        if answer["best"]:
+            # It waits for who is leaving there, and may have others go elsewhere.
+            room = [name for name, node in answer["nodes"].items() if node["feasible"]]
+            given = made.case(world, one, full=room)
+            answer = oracle.ask(given)["pods"][0]
+        return "".join(f"{name}: {text}" for text in _preempts(world, made, one, answer))
+    if not one.node:
+        said = fit_error(one.reasons, len(one.known.nodes))
+        return "" if said == answer["fitError"] else f"{name}: {said} / {answer['fitError']}"
+    promised = one.known.node_of(one.pod)
+    if promised and answer["nodes"][promised]["feasible"]:
+        return "" if one.node == promised else f"{name}: {one.node} and not {promised}"
+    if one.node not in answer["best"]:
+        return f"{name}: {one.node} is none of {answer['best']}"
+    total = answer["nodes"][one.node]["total"]
+    return "" if total == one.total else f"{name}: {one.total} / {total}"
+
+
+def _preempts(world: World, made: Played, one: Decision, answer) -> Iterator[str]:
+    theirs = answer["preemption"]
+    if not one.node:
+        said = one.leaving or one.message == theirs["message"]
+        if theirs["best"] or not said:
+            yield f"{one.message} / {theirs}"
+        return
+    ours = {"victims": [made.names[pod] for pod in one.victims], "violations": one.violations}
+    if theirs["candidates"].get(one.node) != ours:
+        yield f"{one.node} {ours} / {theirs['candidates']}"
+    elif theirs["best"] != one.node and not one.is_crowded:
+        ranks = [
+            _rank(world, made, one, theirs["candidates"][node])
+            for node in (one.node, theirs["best"])
+        ]
+        if ranks[0] != ranks[1]:
+            yield f"{one.node} {ranks[0]} / {theirs['best']} {ranks[1]}"
+
+
+def _rank(world: World, made: Played, one: Decision, candidate) -> tuple[int, ...]:
+    """By pickOneNodeForPreemption, with ages as the mesh has them; equal by all of it is a tie."""
+    numbers = {name: pod for pod, name in made.names.items()}
+    victims = [
+        (CLASSES[world.pods[name]["spec"]["priorityClassName"]], one.known.placed[numbers[name]][1])
+        for name in candidate["victims"]
+    ]
+    highest = max(value for value, _ms in victims)
+    earliest = min(ms for value, ms in victims if value == highest)
+    total = sum(value + (1 << 31) for value, _ms in victims)
+    return (candidate["violations"], highest, total, len(victims), -earliest)
+
+
+SEEDS = range(6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("batch", [True, False])
+@pytest.mark.parametrize("shards", [1, 3])
+def test_the_same_victims_on_the_same_nodes(seed, shards, batch, oracle, tmp_path):
+    given = preempt_world(seed)
+    made = played(given, tmp_path, shards, batch, LASTS_S)
+    assert wrong(given, made, oracle) == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("batch", [True, False])
+def test_rules_between_pods_of_a_node_are_kept(seed, batch, oracle, tmp_path):
+    given = preempt_world(seed, between=True)
+    made = played(given, tmp_path, 1, batch, LASTS_S)
+    assert wrong(given, made, oracle) == []
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_the_runs_come_to_what_matters(shards, tmp_path):
+    seen: Counter[str] = Counter()
+    for seed in SEEDS:
+        for one in played(preempt_world(seed), tmp_path, shards, True, LASTS_S).decisions:
+            if one.preempts and one.node:
+                seen["choices"] += 1
+                seen["choices that others at the same time may change"] += one.is_crowded
+                seen["beyond a budget"] += one.violations > 0
+                seen["several victims"] += len(one.victims) > 1
+                seen["while others leave"] += bool(one.leaving)
+            elif one.preempts:
+                seen["nobody can go"] += 1
+            elif one.node:
+                seen["placed beside promises"] += bool(one.known.promised)
+                seen["together"] += one.together > 1
+                seen["on the promised node"] += one.node == one.known.node_of(one.pod)
+    crowded = seen.pop("choices that others at the same time may change")
+    assert 0 < crowded < seen["choices"] // 5
+    assert len(seen) == 8
+    assert min(seen.values()) >= 4, seen
+
+
+def _bug(name: str, module: str, old: str, new: str, seed: int, shards: int = 1) -> Bug:
+    return Bug(name, f"services.{module}", (old, new), first=(seed, shards))
+
+
+DRY_RUN, AT_ONCE = "placement.core.preempt", "placement.core.reprieve"
+PROMISED, CHOICE = "placement.core.nominations", "preemption.core.choice"
+PLANTED = (
+    _bug("least-important-first", AT_ONCE, "starts_ms, -priorities", "starts_ms, priorities", 10),
+    _bug("beyond-budgets-last", DRY_RUN, "beyond in (True, False):", "beyond in (False, True):", 0),
+    _bug("violations-uncounted", DRY_RUN, "violations += beyond", "violations += 0", 1),
+    _bug("budget-of-one-more", DRY_RUN, "if left[one] < 0:", "if left[one] < -1:", 0),
+    _bug("series-keeps-budgets", DRY_RUN, "self.left.get(budget, 0) - 1)", "9)", 1),
+    _bug("equals-are-victims", DRY_RUN, "priority < self.priority", "priority <= self.priority", 1),
+    _bug(
+        "most-violations",
+        CHOICE,
+        "        choice.violations,\n",
+        "        -choice.violations,\n",
+        2,
+    ),
+    _bug("highest-forgotten", CHOICE, "        found.highest,\n", "        0,\n", 6),
+    _bug("sum-forgotten", CHOICE, "        found.priority_sum,\n", "        0,\n", 12, 3),
+    _bug("earliest-start", CHOICE, "-found.earliest_start_ms", "found.earliest_start_ms", 2, 3),
+    _bug("promise-to-equals", PROMISED, ".priority >= priority:", ".priority > priority:", 2),
+    _bug(
+        "promised-node-untried",
+        "placement.core.deciding",
+        "return reserve(state, work, ids, picks) if len(picks.rows) else None",
+        "return None",
+        2,
+    ),
+    _bug(
+        "equals-go-on", "preemption.core", "            missed.add(ask.sig)", "            pass", 2
+    ),
+)
+
+
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
+def test_a_change_is_noticed(bug, oracle, tmp_path):
+    seed, shards = bug.first
+    given = preempt_world(seed)
+    with planted(bug):
+        made = played(given, tmp_path, shards, True, LASTS_S)
+    assert wrong(given, made, oracle)
+
+
+def test_nobody_is_asked_for_ever_where_others_leave(oracle, tmp_path, monkeypatch):
+    monkeypatch.setattr(virtual_time, "SPINS_MAX", 10_000)
+    given, alone = preempt_world(24), "if pod not in state.victims_of)"
+    made = played(given, tmp_path, 3, True, LASTS_S)
+    assert wrong(given, made, oracle) == []
+    bug = _bug("in-vain", PROMISED, alone, "if pod < 0)", 24)
+    with planted(bug), pytest.raises(SimulationStuck):
+        played(given, tmp_path, 3, True, LASTS_S)
