@@ -19,7 +19,7 @@ from services.placement.core.post_filter import all_found, is_own
 from services.placement.core.preempt import Victim, candidate_of
 from services.preemption.core.choice import Choice, message, order
 from services.preemption.core.judging import NOBODY_LEFT
-from services.queueing.core.messages import NEVER, STILL_LEAVING, fit_error
+from services.queueing.core.messages import NEVER, STILL_LEAVING, fit_error, gates_message
 from shared.adapters.extenders import filter_nodes, judge_victims, score_nodes
 from shared.adapters.worlds.affinity import selects
 from shared.adapters.worlds.arrivals import Pod, uid_of
@@ -62,14 +62,16 @@ def score_case(
         raise WorldError(what, "config", "there is another one beside the case")
     shard = _Shard(read, case.get("objects") or (), config or read.config, version)
     pods = []
-    given = zip(read.asked, read.asked_nodes, case.get("pods") or (), strict=True)
-    for pod, node, object_given in given:
+    columns = read.asked, read.asked_nodes, read.asked_gates, case.get("pods") or ()
+    for pod, node, gates, object_given in zip(*columns, strict=True):
         shard.check(what, pod)
         try:
             said = shard.answer(pod.spec, node, object_given)
         except ExtenderError as error:
             raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "", str(error)) from error
         answer = {"namespace": pod.namespace, "name": pod.name, **said}
+        if gates:
+            answer["preEnqueueStatus"] = _rejected("SchedulingGates", gates_message(gates))
         if read.preempt and answer["fitError"] and read.nodes:
             try:
                 answer["preemption"] = shard.preemption(pod.spec, node, object_given)
@@ -403,7 +405,10 @@ def _is_left_out(report: NodeReport) -> bool:
 def _pre_filter_status(refusal: tuple[str, str] | None) -> dict[str, Any]:
     if refusal is None:
         return {"code": SUCCESS, "reasons": [], "plugin": ""}
-    plugin, message = refusal
+    return _rejected(*refusal)
+
+
+def _rejected(plugin: str, message: str) -> dict[str, Any]:
     return {"code": UNRESOLVABLE, "reasons": [message], "plugin": plugin}
 
 

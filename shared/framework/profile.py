@@ -20,6 +20,7 @@ from shared.plugins.balanced_allocation import BalancedAllocation
 from shared.plugins.gpu_devices import GpuDevices, GpuModel
 from shared.plugins.image_locality import ImageLocality
 from shared.plugins.node_affinity import AddedAffinity, NamedNodes, NodeAffinity
+from shared.plugins.node_name import NodeName
 from shared.plugins.node_ports import NodePorts
 from shared.plugins.node_resources_fit import LeastAllocated, NodeResourcesFit
 from shared.plugins.node_unschedulable import NodeUnschedulable
@@ -127,6 +128,7 @@ class Plugins:
             affinity.insert(0, AddedAffinity(profile.added_required))
         known: dict[str, Sequence[FilterStep]] = {
             "NodeUnschedulable": [NodeUnschedulable()],
+            "NodeName": [NodeName()],
             "TaintToleration": [TaintToleration()],
             "NodeAffinity": affinity,
             "NodePorts": [PORTS],

@@ -126,6 +126,7 @@ def static_of(table: NodeTable, spec: PodSpec, plugins: Plugins) -> Static:
         spec.affinity_preferred,
         spec.tolerations,
         spec.gpu,
+        spec.node_name,
         *_images(table, spec, plugins),
         plugins.custom_parts(spec),
     )

@@ -136,7 +136,8 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     `images` are those of its containers, `image_volumes` those that it mounts, sorted, once for
     each; none where no node could have any.
     `shown` is what plugins of users read of its metadata ("labels.KEY", ...), sorted.
-    `volumes` are those that decide something, in the pod's order.
+    `volumes` are those that decide something, in the pod's order. `node_name` is the node that a
+    pod without one names: in cases of `muster score`, never in a cluster.
     """
 
     priority: int = 0
@@ -164,6 +165,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     image_volumes: tuple[str, ...] = ()
     shown: tuple[tuple[str, str], ...] = ()
     volumes: tuple[PodVolume, ...] = ()
+    node_name: str = ""
 
     @property
     def has_rules(self) -> bool:

@@ -12,7 +12,8 @@ Answer = Mapping[str, Any]
 PASSED_OVER = ("DynamicResources",)
 IN_ORDER = ("Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage")
 POD_FIELDS = ("namespace", "name", "preFilterStatus", "fitError", "best")
-SAMPLING = "sampling"
+SAMPLING, GATED = "sampling", "preEnqueueStatus"
+"""Said only where nodes are sampled, and of pods that are not queued."""
 NODE_FIELDS = ("feasible", "code", "plugin", "total")
 NODE_KEYS = {*NODE_FIELDS, "reasons", "scores"}
 
@@ -37,9 +38,10 @@ def kind(line: str) -> str:
 
 
 def _pod(ours: Answer, theirs: Answer) -> list[str]:
-    if (SAMPLING in ours) != (SAMPLING in theirs):
-        return [_line("who samples", SAMPLING in ours, SAMPLING in theirs)]
-    fields = [*POD_FIELDS, SAMPLING] if SAMPLING in theirs else list(POD_FIELDS)
+    for key, what in ((SAMPLING, "who samples"), (GATED, "who is not queued")):
+        if (key in ours) != (key in theirs):
+            return [_line(what, key in ours, key in theirs)]
+    fields = [*POD_FIELDS, *(key for key in (SAMPLING, GATED) if key in theirs)]
     assert ours.keys() == theirs.keys() == {*fields, "nodes"}, f"{[*ours]} {[*theirs]}"
     found = [_line(key, ours[key], theirs[key]) for key in fields if ours[key] != theirs[key]]
     mine, others = ours["nodes"], theirs["nodes"]

@@ -14,6 +14,7 @@ from tests.parity import (
     in_tree,
     postfilter,
     preempting,
+    rare,
     resized,
     sampling,
     ties,
@@ -22,13 +23,14 @@ from tests.parity import (
 from tests.parity.configs import configured, preempting_configured
 from tests.parity.draft import Object
 
-PLAIN, FAILURES = "plain", "failures"
+PLAIN, RARE, FAILURES = "plain", "rare", "failures"
 
 
 IN_CI = {
     PLAIN: 500,
     "configs": 300,
     "resized": 90,
+    RARE: 120,
     "images": 240,
     "volumes": 400,
     "in-tree": 140,
@@ -51,6 +53,7 @@ def kinds(url: str) -> dict[str, Callable[[int], Object]]:
         PLAIN: cases.case,
         "configs": configured,
         "resized": resized.case,
+        RARE: rare.case,
         "images": images.case,
         "volumes": volumes.case,
         "in-tree": in_tree.case,

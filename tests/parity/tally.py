@@ -55,6 +55,7 @@ class Tally:
 
 
 def _messages(pod: Mapping[str, Any]) -> Iterator[str]:
+    yield from pod.get("preEnqueueStatus", {"reasons": ()})["reasons"]
     yield from pod["preFilterStatus"]["reasons"]
     for node in pod["nodes"].values():
         yield from node["reasons"]

@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from tests.parity import planted_configs, planted_images, planted_volumes
+from tests.parity import planted_configs, planted_images, planted_rare, planted_volumes
 from tests.parity.cases import ASSIGNED_MAX, FEATURES, NODES_MAX, PENDING_MAX, case
 from tests.parity.compare import differences
 from tests.parity.kinds import IN_CI, PLAIN
@@ -112,6 +112,7 @@ def test_planted_changes_are_taken_back():
 def test_every_plugin_that_a_case_can_reach_has_a_change():
     modules = {path.stem for path in (ROOT / "shared" / "plugins").glob("[a-z]*.py")}
     # Devices by model are Muster's own: kube-scheduler has nothing to compare them with.
-    every = (*BUGS, *planted_configs.BUGS, *planted_images.BUGS, *planted_volumes.BUGS)
+    others = (planted_configs, planted_images, planted_volumes, planted_rare)
+    every = (*BUGS, *(bug for one in others for bug in one.BUGS))
     changed = {bug.module.rpartition(".")[2] for bug in every}
     assert modules - changed == {"gpu_devices"}

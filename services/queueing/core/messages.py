@@ -1,6 +1,6 @@
 """kube-scheduler's words for why pods wait; summed over shards."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from services.queueing.core.config import Config
 from services.queueing.core.state import Gang, Refusal, Sig
@@ -12,6 +12,7 @@ NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 STILL_LEAVING = "preemption: not eligible due to a terminating pod on the nominated node."
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
+GATED = "waiting for scheduling gates"
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 ON_PERMIT = "waiting for minCount pods from a gang to be waiting on permit"
 
@@ -30,6 +31,11 @@ def fit_error(reasons: Mapping[str, int] | Iterable[tuple[str, int]], nodes: int
 def listed(reasons: Iterable[tuple[str, int]]) -> str:
     """Reasons with their counts, sorted as strings."""
     return ", ".join(sorted(f"{count} {text}" if count else text for text, count in reasons))
+
+
+def gates_message(names: Sequence[str]) -> str:
+    """What PreEnqueue says of a pod with gates."""
+    return f"{GATED}: [{' '.join(names)}]"
 
 
 def sum_reasons(refusals: Iterable[Refusal]) -> tuple[dict[str, int], int]:

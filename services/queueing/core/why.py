@@ -1,6 +1,6 @@
 """One line that explains where a pod stands, from the state alone; for people."""
 
-from services.queueing.core.messages import gang_message, listed, parked_message
+from services.queueing.core.messages import GATED, gang_message, listed, parked_message
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.transitions import Pod
 
@@ -52,7 +52,7 @@ def why(state: QueueingState, pod: int) -> str:
 def gated_message(state: QueueingState, pod: int) -> str:
     """What keeps a pod out of the queue: a plugin of a user, or gates of its own."""
     sig = int(state.pods.sig[pod - state.pods.base])
-    return state.gates.get(sig, "it has scheduling gates")
+    return state.gates.get(sig, GATED)
 
 
 def _held_back(state: QueueingState, sig: Sig) -> str:

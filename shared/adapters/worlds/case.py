@@ -52,7 +52,7 @@ class Case(Struct, frozen=True):
     are promised to `nominated`, and with `preempt`, whom those that fit nowhere would preempt.
     `namespaces` come with their labels; `storage` has the objects about volumes. Where searches for
     nodes end early, the first begins at `start_index`, and a pod's node of `asked_nodes` is tried
-    before.
+    before; `asked_gates` are the names of its scheduling gates.
     """
 
     nodes: tuple[Node, ...]
@@ -66,6 +66,7 @@ class Case(Struct, frozen=True):
     storage: tuple[StorageObject, ...] = ()
     start_index: int = 0
     asked_nodes: tuple[str, ...] = ()
+    asked_gates: tuple[tuple[str, ...], ...] = ()
 
 
 class _Pods:
@@ -97,14 +98,15 @@ def case_of(what: str, value: object) -> Case:
     classes = (one for one in objects if one.kind == "PriorityClass")
     nodes = tuple(node_of(one.metadata, one.document) for one in objects if one.kind == "Node")
     read = _Pods(expansion_of(classes), _spreaders(document), KnownImages(nodes))
-    asked, asked_nodes = [], []
+    asked, asked_nodes, asked_gates = [], [], []
     for one in _objects(document, "pods", seen):
         if one.kind != "Pod":
             raise one.document.error("kind", "must be Pod")
         pod = read.pod(one)
-        if pod.node:
-            raise one.document.error("spec.nodeName", "is set: this pod is not pending")
-        asked.append(pod)
+        spec = msgspec.structs.replace(pod.spec, node_name=pod.node)
+        asked.append(msgspec.structs.replace(pod, spec=spec))
+        gates = one.document.child("spec").children("schedulingGates")
+        asked_gates.append(tuple(gate.text("name") for gate in gates))
         asked_nodes.append(one.document.child("status").text("nominatedNodeName"))
     names = frozenset(node.name for node in nodes)
     placed = tuple(_placed(objects, read, names))
@@ -120,6 +122,7 @@ def case_of(what: str, value: object) -> Case:
         tuple(_storage(document)),
         document.integer("startIndex", 0, 0, START_MAX),
         tuple(asked_nodes),
+        tuple(asked_gates),
     )
 
 

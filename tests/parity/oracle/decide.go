@@ -14,14 +14,16 @@ import (
 
 // podAnswer says how each node would fare for one pod.
 type podAnswer struct {
-	Namespace       string                `json:"namespace"`
-	Name            string                `json:"name"`
-	PreFilterStatus statusAnswer          `json:"preFilterStatus"`
-	Nodes           map[string]nodeAnswer `json:"nodes"`
-	FitError        string                `json:"fitError"`
-	Best            []string              `json:"best"`
-	Preemption      *preemptionAnswer     `json:"preemption,omitempty"`
-	Sampling        *samplingAnswer       `json:"sampling,omitempty"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// PreEnqueueStatus is there for pods that are kept out of the queue.
+	PreEnqueueStatus *statusAnswer         `json:"preEnqueueStatus,omitempty"`
+	PreFilterStatus  statusAnswer          `json:"preFilterStatus"`
+	Nodes            map[string]nodeAnswer `json:"nodes"`
+	FitError         string                `json:"fitError"`
+	Best             []string              `json:"best"`
+	Preemption       *preemptionAnswer     `json:"preemption,omitempty"`
+	Sampling         *samplingAnswer       `json:"sampling,omitempty"`
 }
 
 type statusAnswer struct {
@@ -53,6 +55,13 @@ func (s *scheduler) decide(
 	runner, err := s.profileOf(pod.Spec.SchedulerName)
 	if err != nil {
 		return result, err
+	}
+	for _, plugin := range runner.PreEnqueuePlugins() {
+		if status := plugin.PreEnqueue(ctx, pod); !status.IsSuccess() {
+			told := newStatusAnswer(status.WithPlugin(plugin.Name()))
+			result.PreEnqueueStatus = &told
+			break
+		}
 	}
 	all, err := s.lister.NodeInfos().List()
 	if err != nil {

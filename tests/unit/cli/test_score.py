@@ -154,6 +154,29 @@ def test_a_term_that_names_two_nodes_at_once_rejects_the_pod_and_counts_no_nodes
         assert {key: one[key] for key in rejected} == rejected
 
 
+def test_a_pod_may_name_a_node_and_have_gates():
+    gates = [{"name": "quota"}, {"name": "audit"}]
+    asked = pod(nodeName="b", schedulingGates=gates)
+    case = {"objects": [node(), node("b")], "pods": [asked, pod("q")]}
+    named, other = score_case(case)["pods"]
+    assert named["best"] == ["b"]
+    assert named["nodes"]["a"] | {"scores": {}} == {
+        "feasible": False,
+        "code": "UnschedulableAndUnresolvable",
+        "plugin": "NodeName",
+        "reasons": ["node(s) didn't match the requested node name"],
+        "scores": {},
+        "total": 0,
+    }
+    assert named["preEnqueueStatus"] == {
+        "code": "UnschedulableAndUnresolvable",
+        "plugin": "SchedulingGates",
+        "reasons": ["waiting for scheduling gates: [quota audit]"],
+    }
+    assert other["best"] == ["a", "b"]
+    assert "preEnqueueStatus" not in other
+
+
 @pytest.mark.parametrize(
     ("case", "message"),
     [
@@ -169,7 +192,6 @@ def test_a_term_that_names_two_nodes_at_once_rejects_the_pod_and_counts_no_nodes
         ),
         ({"nodes": []}, "nodes: is an unknown field"),
         ({"pods": [node()]}, "kind: must be Pod"),
-        ({"pods": [pod(nodeName="a")]}, "spec.nodeName: is set"),
         ({"objects": [pod(nodeName="a")]}, "spec.nodeName: no Node 'a'"),
         ({"objects": [node(), node()]}, "metadata.name: is a duplicate"),
         ({"objects": [pod()], "pods": [pod()]}, "metadata.name: is a duplicate"),

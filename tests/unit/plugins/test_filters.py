@@ -46,6 +46,13 @@ def test_a_cordoned_node_takes_only_pods_that_tolerate_it():
     assert passes(spec(100, tolerations=(Toleration(key, "Exists"),)), table.nodes[0]) == ["n1"]
 
 
+def test_a_pod_that_names_a_node_goes_there_or_nowhere():
+    nodes = [node(1), node(2)]
+    assert passes(spec(100, node_name="n2"), *nodes) == ["n2"]
+    table, words = table_of(*nodes), "node(s) didn't match the requested node name"
+    assert reasons(table, spec(100, node_name="gone")) == (((words, 2),), 0)
+
+
 @pytest.mark.parametrize(
     ("toleration", "passing"),
     [

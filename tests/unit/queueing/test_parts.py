@@ -161,7 +161,7 @@ def test_why_explains_every_state():
     assert say(1) == "reserved: waits for its bind"
     steps.when(pending(1, 2), pending(1, 3, gated=True), pending(2, 4, gang=1))
     assert say(2) == "ready: 1 reserved pods wait for binds, limit 1"
-    assert say(3) == "gated: it has scheduling gates"
+    assert say(3) == "gated: waiting for scheduling gates"
     assert "to appear in scheduling queue" in say(4)
     steps.when(GangSet(1, "default/g1", 2, 1_000, 1))
     assert say(4).startswith("gang default/g1: waiting for minCount pods")

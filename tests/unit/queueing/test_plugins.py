@@ -48,7 +48,7 @@ def test_a_gate_of_its_own_holds_a_pod_as_well():
     steps.when(held(1), pending(1, 1, gated=True))
     assert tries(steps.when(pending(1, 1))) == [], "the plugin still says no"
     assert tries(steps.when(pending(2, 1, gated=True))) == []
-    assert why(steps.state, 1) == "gated: it has scheduling gates"
+    assert why(steps.state, 1) == "gated: waiting for scheduling gates"
     assert tries(steps.when(pending(2, 1))) == [(0, 2, [1])]
 
 

@@ -1,0 +1,10 @@
+"""Small changes that only cases of rare.py can see."""
+
+from tests.simulation.planted import Bug
+
+NODE_NAME, MESSAGES = "shared.plugins.node_name", "services.queueing.core.messages"
+BUGS = (
+    Bug("named-node-alone-refuses", NODE_NAME, ("np.ones", "np.zeros")),
+    Bug("a-node-that-is-gone-takes-it", NODE_NAME, ("if row is not None", "if row is None")),
+    Bug("gates-with-commas", MESSAGES, ("' '.join(names)", "', '.join(names)")),
+)
