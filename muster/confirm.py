@@ -23,7 +23,8 @@ from shared.model.profile import Profile
 GATED = "waiting for scheduling gates"
 NO_NODES = "no nodes available to schedule pods"
 
-_MESSAGE = re.compile(r"0/(\d+) nodes are available: (.+?)\.(?: (?:preemption: .+))?")
+_ADDED = "no new claims to deallocate|preemption: |not found"  # by kube-scheduler's own plugins
+_MESSAGE = re.compile(rf"0/(\d+) nodes are available: (.+?)\.(?: (?:{_ADDED}).*)?")
 _ADDED_TO = re.compile(r"0/(\d+) nodes are available: (.+?)\. .+")  # by plugins of users
 _STATIC = {
     "unschedulable": "node(s) were unschedulable",

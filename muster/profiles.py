@@ -20,6 +20,7 @@ from shared.model.objects import (
     SpreadConstraint,
     Toleration,
 )
+from shared.model.post_filter import LAST, NOWHERE
 from shared.model.profile import Configuration, CustomPlugin, Profile
 from shared.model.world import World
 from shared.ports.extenders import Binders, Judges
@@ -113,6 +114,9 @@ def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict
         queueing["preemption"] = False
     elif calm:
         queueing["preemption_except"] = calm
+    for option, claims in (("claims_except", NOWHERE), ("claims_last", LAST)):
+        if names := tuple(one.name for one in profiles if one.claims == claims):
+            queueing[option] = names
     more = {
         "ingest": {
             "schedulers": scheduler_names(config, ()),

@@ -32,13 +32,14 @@ from shared.events.preemption import BudgetLeft, BudgetNamed, DryRunAsked
 from shared.framework.layout import Held
 from shared.framework.picks import Pick, Sampled
 from shared.framework.profile import NAMED_NODES
-from shared.framework.report import NodeReport, explain, pre_filter, reasons
+from shared.framework.report import NodeReport, ended_early, explain, pre_filter, reasons
 from shared.framework.signature import Signature
 from shared.framework.storage import Storage
 from shared.machine.fold import begin_step
 from shared.model.columns import pack, unpack
 from shared.model.extenders import ExtenderError, Victims
 from shared.model.objects import Budget, PodSpec
+from shared.model.post_filter import NOT_FOUND, around
 from shared.model.profile import V1_35, Configuration
 
 SUCCESS, UNSCHEDULABLE = "Success", "Unschedulable"
@@ -269,13 +270,19 @@ class _Shard:
         there; or why nobody does. `node` is the one that the pod is nominated for, `pod` the object
         that extenders get. Raises ExtenderError.
         """
-        if not self._state.plugins_of(spec).profile.makes_room:
-            return _preemption()
+        profile, sig = self._state.plugins_of(spec).profile, self._sig(spec)
+
+        def nobody(*own: str) -> dict[str, Any]:
+            return _preemption(message=", ".join(around(profile.claims, *own)))
+
+        if profile.claims and ended_early(self._state.table, compiled(self._state, sig)):
+            return _preemption(message=NOT_FOUND)
+        if not profile.makes_room:
+            return nobody()
         if spec.never_preempts:
-            return _preemption(message=NEVER)
+            return nobody(NEVER)
         if self._is_waited_for(spec, node):
-            return _preemption(message=STILL_LEAVING)
-        sig = self._sig(spec)
+            return nobody(STILL_LEAVING)
         asked = DryRunAsked(1, self._asked, sig, self._left, named=self._counted)
         answer = all_found(self._state, asked)
         found: Sequence[Candidate] = answer.candidates
@@ -289,7 +296,7 @@ class _Shard:
         ):
             found = self._judged(found, names, pod)
         if not found:
-            return _preemption(message=f"preemption: {NOBODY_LEFT}")
+            return nobody(f"preemption: {NOBODY_LEFT}")
         best = min((Choice(0, one, one.violations) for one in found), key=order).candidate
         victims = [self._placed[number - 1].pod for number in unpack(best.victims).tolist()]
         return _preemption(

@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from shared.events.base import Event
 from shared.model.objects import PodSpec
+from shared.model.post_filter import FIRST, around
 from shared.model.volumes import Choice
 
 
@@ -101,6 +102,7 @@ class Refused(Event, frozen=True, gc=False):
     has; `resolvable` counts nodes where removing pods could help (Unschedulable);
     `preemptible` says that one of those holds a pod of lower priority. `examined` as in Reserved.
     `error`: trying them came to one, which says nothing about nodes; no reasons are given then.
+    `rejected`: kube-scheduler's own PreFilter plugins reject the pod, so that its PostFilter fails.
     """
 
     shard: int
@@ -114,6 +116,7 @@ class Refused(Event, frozen=True, gc=False):
     preemptible: bool = False
     examined: int = 0
     error: str = ""
+    rejected: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("queueing",)
@@ -213,6 +216,7 @@ class GangRefused(Event, frozen=True, gc=False):
 
 
 PREEMPTION = ""  # no plugin says that
+AS_BY_DEFAULT = around(FIRST, PREEMPTION)
 
 
 class Candidate(Struct, frozen=True, gc=False, array_like=True):
@@ -247,8 +251,9 @@ class CandidatesFound(Event, frozen=True, gc=False):
     For several equal preemptors `series` has instead what the first would get, then what the next
     would get after it, and so on. For whom it is too short preemption cannot help, or (`cut`) that
     was not tried out yet. Where a profile has plugins of users at postFilter, `rank` is the place
-    there of the one that found these, and `said` what each of them said, in order, if nobody found
-    any: PREEMPTION stands for what DefaultPreemption says of `reasons`. Where extenders have a say
+    there of the one that found these. `said` is what each plugin there says where nobody goes, in
+    order: PREEMPTION stands for what DefaultPreemption says of `reasons`; empty = AS_BY_DEFAULT.
+    Where extenders have a say
     in who goes these are all candidates there are, for `pod` alone, and `lower` runs parallel.
     """
 

@@ -15,7 +15,7 @@ from shared.framework.custom_steps import CustomAmounts, CustomFilter, CustomPre
 from shared.framework.layout import ALLOC, F64, INFEASIBLE, PERCENT, ROOM, USED, Totals
 from shared.framework.plugin import LocalScore, StaticFilter, StaticScore
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
-from shared.model.profile import DEFAULT_PREEMPTION, NARROW_MAX, V1_35, Profile, Strategy
+from shared.model.profile import NARROW_MAX, V1_35, Profile, Strategy
 from shared.plugins.balanced_allocation import BalancedAllocation
 from shared.plugins.gpu_devices import GpuDevices, GpuModel
 from shared.plugins.image_locality import ImageLocality
@@ -99,10 +99,9 @@ class Plugins:
             CustomPreFilter(self.custom[one.name]) for one in profile.custom if one.rejects
         )
         self.reserving = tuple(Reserving(registered(one)) for one in profile.reserve)
-        # None stands for DefaultPreemption.
-        self.post_filters = tuple(
-            None if one.name == DEFAULT_PREEMPTION else registered(one)
-            for one in profile.post_filter
+        # kube-scheduler's own stand there by name.
+        self.post_filters: tuple[Plugin | str, ...] = tuple(
+            registered(one) if one.sha256 else one.name for one in profile.post_filter
         )
         self.fit = NodeResourcesFit(profile.ignored_resources, profile.ignored_groups)
         self.filters = self._filters()
@@ -170,7 +169,8 @@ class Plugins:
     def _scored(self) -> tuple[str, ...]:
         names = [name for name, _ in self.profile.strategy.resources] if self.fit_weight else []
         names += self.profile.balanced if self.balance_weight else ()
-        looking = (*self.custom.values(), *filter(None, self.post_filters))
+        asked = (one for one in self.post_filters if not isinstance(one, str))
+        looking = (*self.custom.values(), *asked)
         names += (name for plugin in looking for name in plugin.amounts)
         others = (name for name in names if name not in (CPU, MEMORY, PODS))
         return tuple(dict.fromkeys(others))

@@ -54,6 +54,14 @@ def pre_filter(table: NodeTable, sig: Signature) -> tuple[str, str] | None:
     return None
 
 
+def ended_early(table: NodeTable, sig: Signature) -> bool:
+    """Whether PreFilter rejects the pod before it is the turn of DynamicResources, whose PostFilter
+    fails then. Plugins of users come later.
+    """
+    rejected = pre_filter(table, sig)
+    return rejected is not None and rejected[0] not in sig.plugins.custom
+
+
 def _between_pods(
     table: NodeTable, sig: Signature, held: Held | None
 ) -> Iterator[tuple[str, list[Refusal]]]:

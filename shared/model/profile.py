@@ -14,6 +14,7 @@ from shared.model.objects import (
     SelectorTerm,
     SpreadConstraint,
 )
+from shared.model.post_filter import FIRST
 
 LEAST_ALLOCATED, MOST_ALLOCATED = "LeastAllocated", "MostAllocated"
 REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
@@ -22,7 +23,7 @@ STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 VERSIONS = (V1_35, V1_36) = ("1.35", "1.36")
 """Releases of kube-scheduler whose formulas can be had."""
 
-DEFAULT_PREEMPTION = "DefaultPreemption"
+DEFAULT_PREEMPTION, DYNAMIC_RESOURCES = "DefaultPreemption", "DynamicResources"
 DEFAULT_SCHEDULER = "default-scheduler"
 DEFAULT_FILTERS = (
     *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts"),
@@ -87,7 +88,8 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     `pre_bind`, `bind` (before DefaultBinder) and `post_bind` those that act when a pod is bound.
     `has_extenders`: there are some; `extended`: they filter or score its nodes as well.
     `post_filter` are asked when no node takes a pod, DefaultPreemption among them where it
-    `preempts`; empty without plugins of users.
+    `preempts`, and DynamicResources; empty without plugins of users. `claims`: where
+    DynamicResources stands there (shared/model/post_filter.py).
     """
 
     name: str = DEFAULT_SCHEDULER
@@ -118,11 +120,12 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     bind: tuple[CustomPlugin, ...] = ()
     post_bind: tuple[CustomPlugin, ...] = ()
     post_filter: tuple[CustomPlugin, ...] = ()
+    claims: str = FIRST
 
     @property
     def makes_room(self) -> bool:
         """Whether anybody may be evicted for its pods."""
-        return self.preempts or bool(self.post_filter)
+        return self.preempts or any(one.sha256 for one in self.post_filter)
 
     @property
     def acts_at_bind(self) -> bool:

@@ -73,7 +73,11 @@ def _service(app: str) -> Object:
 
 def preempting_configured(seed: int) -> Object:
     """A case of preemption with a configuration of one profile."""
-    return preempting.case(seed) | {"config": _config(Random(f"config {seed}"), NAMES[:1])}
+    config = _config(Random(f"config {seed}"), NAMES[:1])
+    draw = Random(f"post-filter {seed}")
+    if draw.random() < 0.5:
+        draw.choice(POST_FILTERS)(config["profiles"][0])
+    return preempting.case(seed) | {"config": config}
 
 
 def _config(draw: Random, names: Sequence[str]) -> Object:
@@ -262,6 +266,24 @@ def listed_spread(draw: Random, profile: Object) -> None:
     _configure(profile, "PodTopologySpread", defaultingType="List", defaultConstraints=found)
 
 
+def _last(profile: Object) -> None:
+    """DefaultPreemption before DynamicResources."""
+    _point(profile, "postFilter")["enabled"].append({"name": "DefaultPreemption"})
+
+
+def _without(name: str, point: str) -> Callable[[Object], None]:
+    def change(profile: Object) -> None:
+        _point(profile, point)["disabled"].append({"name": name})
+
+    return change
+
+
+POST_FILTERS = (
+    _last,
+    *(_without(name, "postFilter") for name in ("DynamicResources", "DefaultPreemption", "*")),
+    _without("DynamicResources", "multiPoint"),
+)
+"""What a profile may have at postFilter."""
 CHANGES: tuple[Change, ...] = (
     *(weights, fewer_scores, fewer_plugins, other_order, no_names, strategy, strategy, ignored),
     *(balanced, added_affinity, pod_affinity),

@@ -76,6 +76,26 @@ def test_preemption_follows_the_profile(oracle: Oracle):
     assert helped >= len(seeds) // 5
 
 
+CLAIMS, CONFIG = "shared.model.post_filter", "shared.adapters.worlds.scheduler_config"
+SAID = (
+    Bug("claims-are-not-said", CLAIMS, ("* (claims == FIRST)", "* False")),
+    Bug("claims-are-said-first-alone", CLAIMS, ("* (claims == LAST)", "* False")),
+    Bug("claims-without-a-place", CONFIG, ("return NOWHERE", "return FIRST")),
+)
+
+
+@pytest.mark.parametrize("bug", SAID, ids=[bug.name for bug in SAID])
+def test_a_change_in_what_post_filter_says_is_seen(bug: Bug):
+    """The unchanged answers are kube-scheduler's, as shown above."""
+    for seed in range(IN_CI["preempt-configs"]):
+        asked = preempting_configured(seed)
+        before = our_answer(asked)
+        with planted(bug):
+            if preempting.differences(asked, our_answer(asked), before):
+                return
+    pytest.fail(f"{bug.name}: no case differs")
+
+
 @cache
 def unchanged(seed: int) -> dict[str, object]:
     """What the test above holds to be kube-scheduler's answer."""

@@ -26,7 +26,7 @@ from tests.parity.preempting import differences
 from tests.simulation.planted import Bug
 
 SEEDS = range(IN_CI["preempt-extenders"])
-NOBODY_LEFT = "preemption: no candidate node for preemption"
+NOBODY_LEFT = "no new claims to deallocate, preemption: no candidate node for preemption"
 RULES, CALLS = "shared.model.extenders", "shared.adapters.extenders"
 SCORE = "muster.scoring"
 
@@ -112,7 +112,7 @@ BUGS = (
     _bug(
         "highest-is-highest", "shared.model.victims", "        priorities[0],", "        highest,"
     ),
-    _bug("nobody-left-is-not-said", SCORE, 'message=f"preemption: {NOBODY_LEFT}"', ""),
+    _bug("nobody-left-is-not-said", SCORE, 'nobody(f"preemption: {NOBODY_LEFT}")', "_preemption()"),
 )
 
 

@@ -119,7 +119,7 @@ PLANTED = (
 )
 SCORE = "muster.scoring"
 SAID = (
-    _bug("never-is-not-told", "message=NEVER", 'message=""', SCORE),
+    _bug("never-is-not-told", "nobody(NEVER)", "_preemption()", SCORE),
     _bug("only-some-go", "evicted=[", "evicted=[][:0] and [", SCORE),
 )
 CHOICE = "services.preemption.core.choice"

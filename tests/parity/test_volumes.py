@@ -15,6 +15,7 @@ from tests.parity.planted_volumes import BUGS, KEPT_OR_ANY, LARGEST_FIRST
 from tests.parity.preempting import differences as preempting_differences
 from tests.parity.tally import Tally
 from tests.parity.volumes import CLAIM, HOSTNAME, VOLUME, VOLUME_MESSAGES, ZONE, Object, case
+from tests.simulation.planted import Bug
 
 V1 = {"apiVersion": "v1"}
 CASES, PREEMPTING, PARTS = IN_CI["volumes"], IN_CI["preempt-volumes"], 2
@@ -53,6 +54,19 @@ def test_the_same_victims_on_the_same_nodes(oracle: Oracle):
         found = (pod.get("preemption", {}) for pod in theirs["pods"])
         candidates += any(one.get("candidates") for one in found)
     assert candidates >= CANDIDATES_MIN
+
+
+def test_what_post_filter_says_after_an_early_end_is_noticed():
+    """The unchanged answers are kube-scheduler's, as shown above."""
+    old = "if profile.claims and ended_early"
+    bug = Bug("an-early-end-is-no-error", "muster.scoring", (old, f"if False and {old[3:]}"))
+    for seed in range(PREEMPTING):
+        asked = case(seed, preempt=True)
+        before = score_case(asked)
+        with planted(bug):
+            if preempting_differences(asked, score_case(asked), before):
+                return
+    pytest.fail("no case differs")
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)

@@ -7,6 +7,7 @@ import pytest
 from msgspec import to_builtins
 
 from shared.model.extenders import Extender, Victims
+from shared.model.post_filter import NO_CLAIMS
 from shared.ports.cluster import PodRef
 from shared.ports.extenders import Going, Verdict
 from tests.scenarios.scene import Scene, node, play
@@ -119,8 +120,8 @@ def test_who_they_name_goes(answer, gone, placements):
 @pytest.mark.parametrize(
     ("verdict", "words"),
     [
-        (Verdict(), "no candidate node for preemption"),
-        (Verdict(error="not in this house"), "not in this house"),
+        (Verdict(), f"{NO_CLAIMS}, preemption: no candidate node for preemption"),
+        (Verdict(error="not in this house"), "preemption: not in this house"),
     ],
     ids=["nobody", "error"],
 )
@@ -129,7 +130,7 @@ def test_who_leave_no_node_are_quoted(verdict, words, placements):
         scene.pods("high", cpu_milli=1_000, priority=9)
         await scene.settle()
         assert len(left(scene)) == 4
-        text = f"0/2 nodes are available: 2 Insufficient cpu. preemption: {words}"
+        text = f"0/2 nodes are available: 2 Insufficient cpu. {words}"
         assert await scene.said("high") == text
 
     played(story, Says(lambda _nodes: verdict), placements=placements)

@@ -71,4 +71,5 @@ def refuse(
         resolvable=found.resolvable,
         preemptible=preempt.may_help(state, work.sig, held, found.resolvable),
         examined=examined,
+        rejected=improve.is_rejected(state, work.sig, found),
     )

@@ -16,6 +16,7 @@ from shared.events.queueing import ReasonsAsked
 from shared.framework.between import rules_of
 from shared.framework.layout import FREE, I64, Held
 from shared.framework.picks import Reasons
+from shared.framework.report import ended_early
 from shared.framework.signature import Signature
 from shared.model.columns import pack, unpack
 
@@ -129,7 +130,14 @@ def look(state: PlacementState, sig: int) -> Refused:
         world=state.world,
         resolvable=found.resolvable,
         preemptible=preempt.may_help(state, sig, held, found.resolvable),
+        rejected=is_rejected(state, sig, found),
     )
+
+
+def is_rejected(state: PlacementState, sig: int, found: Reasons) -> bool:
+    """Whether these are a rejection after which PostFilter ends with an error."""
+    about_pod = any(not nodes for _text, nodes in found.messages)
+    return about_pod and ended_early(state.table, compiled(state, sig))
 
 
 def reasons(state: PlacementState, sig: int, held: Held | None) -> Reasons:

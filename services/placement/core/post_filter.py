@@ -22,14 +22,18 @@ from shared.framework.custom_post_filter import (
     failed,
     verdict,
 )
-from shared.framework.report import explain
+from shared.framework.report import ended_early, explain
+from shared.model.post_filter import FIRST, NO_CLAIMS, NOT_FOUND, around
+from shared.model.profile import DYNAMIC_RESOURCES
 
 
 def dry_run(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
     """This shard's answer to one who asks, or to several."""
-    steps = compiled(state, event.sig).plugins.post_filters if event.sig in state.specs else ()
-    if not steps:
+    if event.sig not in state.specs:
         return preempt.dry_run(state, event)
+    steps = compiled(state, event.sig).plugins.post_filters
+    if not steps:
+        return _with_claims(state, event.sig, preempt.dry_run(state, event))
     # Plugins know nothing of a series: who comes after the first asks again.
     found = asked(state, replace(event, others=b""), steps)
     if found.lower:
@@ -46,28 +50,40 @@ def all_found(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
         return asked(state, event, steps)
     found, reasons = preempt.candidates(state, event)
     nodes = len(state.nodes)
-    return CandidatesFound(state.shard, event.ask, event.pod, tuple(found), reasons, nodes)
+    answer = CandidatesFound(state.shard, event.ask, event.pod, tuple(found), reasons, nodes)
+    return _with_claims(state, event.sig, answer)
+
+
+def _with_claims(state: PlacementState, sig: int, found: CandidatesFound) -> CandidatesFound:
+    """With what DynamicResources says, where that is not as by default."""
+    claims = compiled(state, sig).plugins.profile.claims
+    return found if claims == FIRST else replace(found, said=around(claims, PREEMPTION))
 
 
 def is_own(state: PlacementState, found: CandidatesFound, sig: int) -> bool:
     """Whether a plugin of a user found these."""
     steps = compiled(state, sig).plugins.post_filters
-    return bool(steps) and steps[found.rank] is not None
+    return bool(steps) and not isinstance(steps[found.rank], str)
 
 
 def asked(
-    state: PlacementState, event: DryRunAsked, steps: tuple[Plugin | None, ...]
+    state: PlacementState, event: DryRunAsked, steps: tuple[Plugin | str, ...]
 ) -> CandidatesFound:
-    """What the first of them says that has an answer, or what all of them said. None stands for
-    DefaultPreemption.
-    """
+    """What the first of them says that has an answer, or what all of them said."""
+    wanted = compiled(state, event.sig)
     found = CandidatesFound(state.shard, event.ask, event.pod, (), nodes=len(state.nodes))
     said: list[str] = []
     for rank, plugin in enumerate(steps):
-        if plugin is None:
+        if plugin == DYNAMIC_RESOURCES:
+            if ended_early(state.table, wanted):
+                return replace(found, said=(NOT_FOUND,))
+            said.append(NO_CLAIMS)
+            continue
+        if isinstance(plugin, str):
             default = preempt.dry_run(state, event)
             if default.candidates:
-                return replace(default, rank=rank)
+                more = (NO_CLAIMS,) * (DYNAMIC_RESOURCES in steps[rank:])
+                return replace(default, rank=rank, said=(*said, PREEMPTION, *more))
             found = replace(found, reasons=default.reasons)
             said.append(PREEMPTION)
             continue

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from services.preemption.core.budgets import Budgets
-from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
+from shared.events.placement import AS_BY_DEFAULT, PREEMPTION, Candidate, CandidatesFound
 from shared.model.columns import few, size
 
 
@@ -58,11 +58,11 @@ def choice(answer: CandidatesFound, candidate: Candidate, budgets: Budgets) -> C
 
 
 def message(answers: Iterable[CandidatesFound]) -> str:
-    """What PostFilter adds to the pod's message when no shard has a candidate: the texts of plugins
-    of users, each of them once, with DefaultPreemption's own in its place.
+    """What PostFilter adds to the pod's message when no shard has a candidate: the texts of all
+    plugins there, each of them once, with DefaultPreemption's own in its place.
     """
     answers = list(answers)
-    texts = dict.fromkeys(text for answer in answers for text in answer.said or (PREEMPTION,))
+    texts = dict.fromkeys(text for answer in answers for text in answer.said or AS_BY_DEFAULT)
     return ", ".join(_default(answers) if text == PREEMPTION else text for text in texts)
 
 

@@ -7,7 +7,13 @@ from msgspec.structs import replace
 from services.preemption.core.state import Ask, PreemptionState
 from services.preemption.transitions import Phase
 from shared.events.binding import VictimsJudged
-from shared.events.placement import Candidate, CandidatesFound, LowerPods
+from shared.events.placement import (
+    AS_BY_DEFAULT,
+    PREEMPTION,
+    Candidate,
+    CandidatesFound,
+    LowerPods,
+)
 from shared.events.preemption import VictimsAsked
 from shared.model.columns import few, pack
 from shared.model.victims import NodeVictims, keys_of
@@ -39,10 +45,20 @@ def judged(state: PreemptionState, event: VictimsJudged) -> None:
     left = {one.node: one for one in event.candidates}
     ask.found = {shard: _left_of(found, left) for shard, found in sorted(ask.found.items())}
     if not any(found.candidates for found in ask.found.values()):
-        said = (f"preemption: {event.error or NOBODY_LEFT}",)
-        ask.found = {shard: replace(found, said=said) for shard, found in ask.found.items()}
+        ask.found = {
+            shard: replace(found, said=_said(found, event.error))
+            for shard, found in ask.found.items()
+        }
     ask.follow("victims_judged")
     state.note(ask)
+
+
+def _said(found: CandidatesFound, error: str) -> tuple[str, ...]:
+    """The words of all plugins at postFilter; an error is told alone."""
+    if error:
+        return (f"preemption: {error}",)
+    own = f"preemption: {NOBODY_LEFT}"
+    return tuple(own if text == PREEMPTION else text for text in found.said or AS_BY_DEFAULT)
 
 
 def _left_of(found: CandidatesFound, left: dict[int, NodeVictims]) -> CandidatesFound:

@@ -11,7 +11,7 @@ import numpy as np
 from services.queueing.core import looks, members, moves, preempting
 from services.queueing.core.pods import SMALL
 from services.queueing.core.relabel import concerned
-from services.queueing.core.state import Attempt, Left, QueueingState, Refusal, Sig, by_number
+from services.queueing.core.state import Attempt, Left, QueueingState, Sig, by_number, refusal_of
 from services.queueing.transitions import Pod
 from shared.events.binding import BindFailed, Bound
 from shared.events.placement import Improved, Refused, Reserved, ShardDigest
@@ -64,7 +64,7 @@ def refused(state: QueueingState, event: Refused) -> None:
     if event.error:
         _came_to_an_error(state, event)
         return
-    said = Refusal(event.reasons, event.nodes, event.world, event.resolvable, event.preemptible)
+    said = refusal_of(event)
     numbers = concerned(state, (event.sig,), event.world)
     for number in numbers:
         sig = state.sigs.get(number)

@@ -127,7 +127,7 @@ def _dump_refusals(sig: Sig) -> list[Any]:
     ]
 
 
-REFUSAL_NUMBERS = ("nodes", "world", "resolvable", "preemptible")
+REFUSAL_NUMBERS = ("nodes", "world", "resolvable", "preemptible", "rejected")
 
 
 def load(state: QueueingState, body: Any) -> None:

@@ -16,7 +16,7 @@ from services.queueing.core.config import GANG_TOLD_AFTER_MS, LOOKS_MAX
 from services.queueing.core.members import members_in
 from services.queueing.core.messages import ON_PERMIT, gated, may_preempt, parked_message
 from services.queueing.core.own import confirm_in_ms, look_later, parked_ids
-from services.queueing.core.state import Gang, QueueingState, Refusal, Sig, by_number
+from services.queueing.core.state import Gang, QueueingState, Refusal, Sig, by_number, refusal_of
 from services.queueing.transitions import Pod
 from shared.events.base import Event
 from shared.events.placement import Refused
@@ -35,7 +35,7 @@ def asked(state: QueueingState, event: ReasonsAsked) -> None:
 
 def refused(state: QueueingState, sig: Sig, event: Refused) -> None:
     """A shard has looked again; what preemption said stays as long as the shard says the same."""
-    new = Refusal(event.reasons, event.nodes, event.world, event.resolvable, event.preemptible)
+    new = refusal_of(event)
     old = sig.refusals.get(event.shard)
     if old is None or (old.reasons, old.nodes, *_helps(old)) != (
         new.reasons,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from services.queueing.core.config import Config
 from services.queueing.core.state import Gang, Refusal, Sig
+from shared.model.post_filter import FIRST, LAST, NOT_FOUND, NOWHERE, around
 
 WORKLOAD_KEY = 3  # namespace/workload/group, and perhaps a replica; later namespace/group
 NO_NODES = "no nodes available to schedule pods"
@@ -59,14 +60,28 @@ def parked_message(sig: Sig, config: Config) -> str:
 
 def _post_filter(sig: Sig, config: Config, nodes: int) -> str:
     """What kube-scheduler's PostFilter adds; nothing while preemption is still to be asked."""
-    if not _preempts(sig, config) or nodes == 0:
+    if nodes == 0:
         return ""
+    claims, asks = _claims(sig, config), may_preempt(sig, config)
+    if claims and not asks and any(refusal.rejected for refusal in sig.refusals.values()):
+        return NOT_FOUND
+    if not _preempts(sig, config):
+        return ", ".join(around(claims))
     if sig.never_preempts:
-        return NEVER
-    if sig.note:
-        return sig.note
-    if may_preempt(sig, config):
-        return ""
+        return ", ".join(around(claims, NEVER))
+    if sig.note or asks:
+        return sig.note  # with the words of the others
+    return ", ".join(around(claims, _nobody(sig, nodes)))
+
+
+def _claims(sig: Sig, config: Config) -> str:
+    """Where DynamicResources stands at postFilter for these pods."""
+    if sig.scheduler in config.claims_except:
+        return NOWHERE
+    return LAST if sig.scheduler in config.claims_last else FIRST
+
+
+def _nobody(sig: Sig, nodes: int) -> str:
     resolvable = sum(refusal.resolvable for refusal in sig.refusals.values())
     counts = ((NO_VICTIMS, resolvable), (NOT_HELPFUL, nodes - resolvable))
     return "preemption: " + fit_error([pair for pair in counts if pair[1] > 0], nodes)

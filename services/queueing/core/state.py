@@ -23,6 +23,7 @@ from services.queueing.core.config import (
 from services.queueing.core.fifo import Fifo
 from services.queueing.core.pods import Pods, Rows
 from services.queueing.transitions import Pod
+from shared.events.placement import Refused
 from shared.machine.core import MachineState
 from shared.model.columns import I64
 
@@ -40,6 +41,13 @@ class Refusal(Struct, frozen=True, array_like=True):
     world: int
     resolvable: int
     preemptible: bool
+    rejected: bool = False
+
+
+def refusal_of(event: Refused) -> Refusal:
+    """What is kept of a shard's answer."""
+    helps = event.resolvable, event.preemptible, event.rejected
+    return Refusal(event.reasons, event.nodes, event.world, *helps)
 
 
 class Left:

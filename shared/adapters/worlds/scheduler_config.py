@@ -41,9 +41,11 @@ from shared.adapters.worlds.scheduler_plugins import (
 from shared.framework import custom
 from shared.model.election import NAMESPACE, Election
 from shared.model.extenders import Extender
+from shared.model.post_filter import FIRST, LAST, NOWHERE
 from shared.model.profile import (
     DEFAULT_PREEMPTION,
     DEFAULT_SCHEDULER,
+    DYNAMIC_RESOURCES,
     Configuration,
     CustomPlugin,
     Profile,
@@ -197,7 +199,7 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
     _check_points(plugins, names, name)
     # These have no preScore, or it never passes a pod over.
     own = custom.PLUGINS
-    skippable = {*names[PRE_SCORE], "DynamicResources", "ImageLocality", "NodeResourcesFit"}
+    skippable = {*names[PRE_SCORE], DYNAMIC_RESOURCES, "ImageLocality", "NodeResourcesFit"}
     skippable |= {one for one in own if PRE_SCORE not in own[one].points}
     args = own_arguments(fields, {one for found in names.values() for one in found if one in own})
     looks = {one for point in (PRE_FILTER, FILTER, SCORE) for one in names[point] if one in own}
@@ -221,17 +223,27 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
         bind=_own(args, names[BIND]),
         post_bind=_own(args, names[POST_BIND]),
         post_filter=_post_filter(args, names[POST_FILTER]),
+        claims=_claims(names[POST_FILTER]),
     )
     return with_arguments(profile, fields)
 
 
 def _post_filter(args: dict[str, str], names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:
-    """Plugins of users and DefaultPreemption, in order; nothing where it is alone."""
+    """Plugins of users and kube-scheduler's own, in order; nothing where these are alone."""
     own = {one.name: one for one in _own(args, names)}
     if not own:
         return ()
-    default = CustomPlugin(DEFAULT_PREEMPTION, "")
-    return tuple(own.get(one, default) for one in names if one in (*own, DEFAULT_PREEMPTION))
+    others = {name: CustomPlugin(name, "") for name in (DEFAULT_PREEMPTION, DYNAMIC_RESOURCES)}
+    known = others | own
+    return tuple(known[one] for one in names if one in known)
+
+
+def _claims(names: tuple[str, ...]) -> str:
+    """Where DynamicResources stands among those at postFilter."""
+    if DYNAMIC_RESOURCES not in names:
+        return NOWHERE
+    before = names[: names.index(DYNAMIC_RESOURCES)]
+    return LAST if DEFAULT_PREEMPTION in before else FIRST
 
 
 def _own(args: dict[str, str], names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:
@@ -262,7 +274,12 @@ def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]], profile: s
         raise plugins.error(
             FILTER, "a profile without NodeResourcesFit is not supported: nodes never hold too much"
         )
-    needs = ((FILTER, PRE_FILTER, NEEDS_PRE_FILTER), (SCORE, PRE_SCORE, NEEDS_PRE_SCORE))
+    claims = (DYNAMIC_RESOURCES,)
+    needs = (
+        (FILTER, PRE_FILTER, (*NEEDS_PRE_FILTER, *claims)),
+        *((point, PRE_FILTER, claims) for point in (SCORE, POST_FILTER)),
+        (SCORE, PRE_SCORE, NEEDS_PRE_SCORE),
+    )
     for point, before, needing in needs:
         for name in needing:
             if name in names[point] and name not in names[before]:

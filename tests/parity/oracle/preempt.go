@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
@@ -36,8 +36,8 @@ type candidateAnswer struct {
 	Violations int64    `json:"violations"`
 }
 
-// preempt is DefaultPreemption's PostFilter, at an API server that only remembers what it is told;
-// and its dry run on every node that may help, which PostFilter does not show. PostFilter itself
+// preempt is the profile's PostFilter, at an API server that only remembers what it is told; and
+// DefaultPreemption's dry run on every node that may help, which PostFilter does not show. PostFilter itself
 // tries a tenth of the nodes, and a hundred at least: all that a case of preemption has.
 func preempt(
 	ctx context.Context, extenders []fwk.Extender, runner framework.Framework,
@@ -51,11 +51,6 @@ func preempt(
 		Candidates: map[string]candidateAnswer{}, Evicted: handle.server.evicted,
 		Patches: handle.server.patches,
 	}
-	if !slices.ContainsFunc(runner.ListPlugins().PostFilter.Enabled, func(one config.Plugin) bool {
-		return one.Name == names.DefaultPreemption
-	}) {
-		return answer, nil
-	}
 	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
 	args := config.DefaultPreemptionArgs{
 		MinCandidateNodesPercentage: 10, MinCandidateNodesAbsolute: 100,
@@ -64,11 +59,18 @@ func preempt(
 	if err != nil {
 		return nil, err
 	}
-	result, status := plugin.PostFilter(ctx, state, pod, diagnosis.NodeToStatus)
+	claims, err := dynamicresources.New(ctx, &config.DynamicResourcesArgs{}, handle, features)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]fwk.PostFilterPlugin{
+		names.DefaultPreemption: plugin, names.DynamicResources: claims.(fwk.PostFilterPlugin),
+	}
+	result, status := postFilter(ctx, runner, known, state, pod, diagnosis)
 	for plugin.Evaluator.IsPodRunningPreemption(pod.UID) {
 		time.Sleep(20 * time.Microsecond) // victims go beside the cycle
 	}
-	if status.Code() == fwk.Error {
+	if status.Code() == fwk.Error && status.Plugin() == names.DefaultPreemption {
 		return nil, status.AsError()
 	}
 	answer.Message, answer.Evicted = status.Message(), handle.server.evicted
@@ -98,4 +100,27 @@ func preempt(
 		answer.Candidates[one.Name()] = candidateAnswer{victims, one.Victims().NumPDBViolations}
 	}
 	return answer, nil
+}
+
+// postFilter is RunPostFilterPlugins with these plugins in place of the profile's own, whose handle
+// has no API server.
+func postFilter(
+	ctx context.Context, runner framework.Framework, known map[string]fwk.PostFilterPlugin,
+	state fwk.CycleState, pod *corev1.Pod, diagnosis framework.Diagnosis,
+) (*fwk.PostFilterResult, *fwk.Status) {
+	var result *fwk.PostFilterResult
+	var reasons []string
+	for _, one := range runner.ListPlugins().PostFilter.Enabled {
+		found, status := known[one.Name].PostFilter(ctx, state, pod, diagnosis.NodeToStatus)
+		switch {
+		case status.IsSuccess() || status.Code() == fwk.UnschedulableAndUnresolvable:
+			return found, status
+		case !status.IsRejected():
+			return nil, fwk.AsStatus(status.AsError()).WithPlugin(one.Name)
+		case found != nil && found.Mode() != fwk.ModeNoop:
+			result = found
+		}
+		reasons = append(reasons, status.Reasons()...)
+	}
+	return result, fwk.NewStatus(fwk.Unschedulable, reasons...)
 }

@@ -52,9 +52,19 @@ def test_a_reason_of_no_node_in_particular_is_told_whole():
     assert verdict.reasons == {missing: 1}
 
 
+NOT_HELPFUL = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+
+
 @pytest.mark.parametrize(
     "after",
-    ["", " preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."],
+    [
+        "",
+        f" {NOT_HELPFUL}",
+        f" no new claims to deallocate, {NOT_HELPFUL}",
+        f" {NOT_HELPFUL}, no new claims to deallocate",
+        " no new claims to deallocate",
+        " not found",
+    ],
 )
 def test_what_preemption_adds_to_the_message_is_understood(after):
     assert confirm(final(waiting(FULL + after))).problems == []

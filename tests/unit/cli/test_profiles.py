@@ -71,6 +71,12 @@ def test_preemption_is_off_where_no_profile_has_it():
     assert (options.get("preemption"), options["preemption_except"]) == (None, ("calm",))
 
 
+def test_queueing_hears_where_dynamic_resources_are_not_as_by_default():
+    none, last = Profile(name="none", claims=""), Profile(name="last", claims="last")
+    options = with_profiles({}, Configuration(profiles=(Profile(), none, last)))["queueing"]
+    assert (options["claims_except"], options["claims_last"]) == (("none",), ("last",))
+
+
 def test_scheduler_names_choose_among_the_profiles():
     config = read_profiles(EXAMPLE, ["gpu-scheduler"])
     assert config is not None

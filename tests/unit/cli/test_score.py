@@ -249,7 +249,10 @@ def test_a_profile_without_preemption_makes_no_room():
     off = {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
     config = CONFIG | {"profiles": [{"plugins": off}]}
     found = score_case(case | {"config": config})["pods"][0]["preemption"]
-    assert found == {"candidates": {}, "best": "", "message": "", "evicted": []}
+    message = "no new claims to deallocate"
+    assert found == {"candidates": {}, "best": "", "message": message, "evicted": []}
+    config = CONFIG | {"profiles": [{"plugins": {"postFilter": {"disabled": [{"name": "*"}]}}}]}
+    assert score_case(case | {"config": config})["pods"][0]["preemption"] == found | {"message": ""}
 
 
 def test_the_example_shows_scores_a_refusal_and_a_preemption(capsys):

@@ -13,7 +13,9 @@ from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked
 from shared.framework.custom import PLUGINS, Plugin, Pod, Registered
 from shared.framework.custom_post_filter import Evict, RefusedNodes, Stop
 from shared.model.columns import pack, unpack
-from shared.model.profile import DEFAULT_PREEMPTION, CustomPlugin, Profile
+from shared.model.objects import Requirement, SelectorTerm
+from shared.model.post_filter import NO_CLAIMS, NOT_FOUND
+from shared.model.profile import DEFAULT_PREEMPTION, DYNAMIC_RESOURCES, CustomPlugin, Profile
 from tests.unit.placement.shard import Shard, node, spec
 
 LOW, MID, HIGH, HUGE = 1, 2, 3, 4
@@ -50,7 +52,8 @@ def says(kind: type[First], answer: Any) -> None:
 
 def full(*order: str, **more: Any) -> Shard:
     """Two nodes of 4 cpu, each with two pods of 1 cpu and one of 2 cpu and priority 5."""
-    own = tuple(DEFAULT if one == "" else CustomPlugin(one, "0") for one in order)
+    known = {"": DEFAULT, DYNAMIC_RESOURCES: CustomPlugin(DYNAMIC_RESOURCES, "")}
+    own = tuple(known.get(one) or CustomPlugin(one, "0") for one in order)
     profile = Profile(preempts="" in order, post_filter=own)
     shard = Shard(profiles=to_builtins([profile]), **more)
     shard.sig(LOW, spec(shown=(("labels.team", "red"),))).sig(MID, spec(cpu=2_000, priority=5))
@@ -150,6 +153,43 @@ def test_they_are_asked_in_order_until_one_has_an_answer():
     assert (chosen(second), second.rank) == ([(1, [12])], 1)
     says(First, Stop("no more"))
     assert dry_run(shard) == CandidatesFound(0, 1, 99, (), nodes=2, said=("no more",))
+
+
+def test_dynamic_resources_speak_in_their_place():
+    for order, said in (
+        ((DYNAMIC_RESOURCES, "", "First"), (NO_CLAIMS, PREEMPTION, "nobody")),
+        (("First", "", DYNAMIC_RESOURCES), ("nobody", PREEMPTION, NO_CLAIMS)),
+    ):
+        shard = full(*order)
+        says(First, "nobody")
+        assert dry_run(shard, HUGE).said == said
+        at = order.index("")
+        found = dry_run(shard)
+        assert (bool(found.candidates), found.rank) == (True, at)
+        rest = (NO_CLAIMS,) if at < order.index(DYNAMIC_RESOURCES) else ()
+        assert found.said == (*said[: at + 1], *rest), "extenders may leave nobody of these"
+
+
+@pytest.mark.parametrize(
+    ("claims", "said"), [("first", ()), ("last", (PREEMPTION, NO_CLAIMS)), ("", (PREEMPTION,))]
+)
+def test_a_profile_without_own_plugins_tells_what_is_not_as_by_default(claims, said):
+    shard = Shard(profiles=to_builtins([Profile(claims=claims)]))
+    shard.sig(HIGH, spec(cpu=9_000, priority=10)).nodes(1, node("n1"))
+    assert dry_run(shard).said == said
+
+
+@pytest.mark.parametrize("rejected", [True, False])
+def test_dynamic_resources_fail_where_pre_filter_ended_early(rejected):
+    two = tuple(Requirement("metadata.name", "In", (name,)) for name in ("n1", "n2"))
+    torn = spec(affinity_required=(SelectorTerm(fields=two if rejected else two[:1]),), cpu=9_000)
+    shard = full(DYNAMIC_RESOURCES, "First", "").sig(9, torn)
+    says(First, "nobody")
+    refusal = shard.dispatch(9, 50).run()[-1]
+    assert isinstance(refusal, Refused)
+    assert refusal.rejected == rejected
+    expected = (NOT_FOUND,) if rejected else (NO_CLAIMS, "nobody", PREEMPTION)
+    assert dry_run(shard, 9).said == expected
 
 
 def _nobody(_pod: Pod, nodes: RefusedNodes) -> Any:

@@ -1,6 +1,7 @@
 """pickOneNodeForPreemption, one criterion a case; and what is said when there is no candidate."""
 
 import pytest
+from msgspec.structs import replace
 
 from services.preemption.core.budgets import Budgets
 from services.preemption.core.choice import choices, message
@@ -102,7 +103,9 @@ def test_a_pod_of_two_budgets_is_one_violation():
     ],
 )
 def test_the_message_is_fit_errors(reasons, nodes, text):
-    assert message([CandidatesFound(0, 1, 50, (), reasons, nodes)]) == text
+    found = CandidatesFound(0, 1, 50, (), reasons, nodes)
+    assert message([found]) == f"no new claims to deallocate, {text}"
+    assert message([replace(found, said=(PREEMPTION,))]) == text
 
 
 def test_what_a_plugin_found_that_is_asked_before_others_is_taken_whatever_it_costs():

@@ -33,6 +33,7 @@ POD, SIG, NODE = 50, 7, 30
 PLACE_MS, VICTIMS_MS = 60_000, 600_000
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
+NOBODY = "no new claims to deallocate, preemption: 0"
 
 
 def preemption(placements=1):
@@ -141,7 +142,7 @@ def test_equal_pods_ask_together_and_each_gets_a_node_of_its_own():
     assert mesh.when(answer) == [
         nominate(1),
         nominate(2, ask=2, pod=51, node=31),
-        PreemptionClosed(3, 52, f"preemption: 0/3 nodes are available: 3 {NO_VICTIMS}."),
+        PreemptionClosed(3, 52, f"{NOBODY}/3 nodes are available: 3 {NO_VICTIMS}."),
     ]
 
 
@@ -188,7 +189,7 @@ def test_no_candidate_is_said_in_kube_schedulers_words():
         found(reasons=((NO_VICTIMS, 2), (NOT_HELPFUL, 8)), nodes=10),
         found(reasons=((NOT_HELPFUL, 3),), nodes=3, shard=1),
     )
-    text = f"preemption: 0/13 nodes are available: 11 {NOT_HELPFUL}, 2 {NO_VICTIMS}."
+    text = f"{NOBODY}/13 nodes are available: 11 {NOT_HELPFUL}, 2 {NO_VICTIMS}."
     assert decided == [PreemptionClosed(1, POD, text)]
     assert is_over(mesh)
 

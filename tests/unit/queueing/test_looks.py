@@ -12,6 +12,7 @@ from shared.events.permit import GangReleased
 from shared.events.placement import Refused
 from shared.events.preemption import PreemptionClosed
 from shared.events.queueing import Confirmed, GangDispatched, GangWaits, PreemptAsked, ReasonsAsked
+from shared.model.post_filter import NO_CLAIMS
 from tests.unit.queueing.build import (
     CPU,
     gang_tries,
@@ -52,7 +53,7 @@ def test_what_waits_is_looked_at_again_and_again():
     assert steps.core.due_ms(steps.state) == LATER_MS
     assert steps.when(at_ms=LATER_MS - 1) == []
     assert steps.when(at_ms=LATER_MS) == [ReasonsAsked(1)]
-    message = "0/3 nodes are available: 3 Insufficient cpu."
+    message = f"0/3 nodes are available: 3 Insufficient cpu. {NO_CLAIMS}"
     assert steps.when(look(0)) == [Confirmed(1, ids_column(1, 2), message)]
     assert [steps.state.pods.state_of(pod) for pod in (1, 2)] == [Pod.PARKED] * 2
     assert steps.core.due_ms(steps.state) == LATER_MS + 40_000
@@ -69,7 +70,10 @@ def test_other_reasons_are_said_once_all_shards_have_looked():
     assert steps.when(look(1, (("Insufficient memory", 3),))) == []
     steps.reload()
     events = steps.when(look(0, ((CPU, 2), ("Too many pods", 1))))
-    text = "0/6 nodes are available: 1 Too many pods, 2 Insufficient cpu, 3 Insufficient memory."
+    text = (
+        "0/6 nodes are available: "
+        f"1 Too many pods, 2 Insufficient cpu, 3 Insufficient memory. {NO_CLAIMS}"
+    )
     assert said(events) == [([1, 2], text)]
 
 

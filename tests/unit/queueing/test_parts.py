@@ -19,6 +19,7 @@ from services.queueing.transitions import TRANSITIONS, Pod
 from shared.events.ingest import GangSet, PodsGone
 from shared.events.preemption import PreemptionOpened
 from shared.model.columns import pack
+from shared.model.post_filter import NO_CLAIMS
 from tests.unit.queueing.build import improved, pending, queue, refused, reserved, tried
 
 
@@ -75,19 +76,16 @@ def test_what_prefilter_said_is_printed_without_a_count():
     assert fit_error(reasons, 3) == "0/3 nodes are available: pod affinity terms conflict."
 
 
+NOBODY = f"{NO_CLAIMS}, preemption: 0/5 nodes are available:"
+
+
 @pytest.mark.parametrize(
     ("never", "resolvable", "note", "ending"),
     [
-        (True, 3, "", f". {NEVER}"),
-        (False, 3, "preemption: nobody.", ". preemption: nobody."),
-        (
-            *(False, 3, ""),
-            f". preemption: 0/5 nodes are available: 2 {NOT_HELPFUL}, 3 {NO_VICTIMS}.",
-        ),
-        (
-            *(False, 0, ""),
-            ". preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling.",
-        ),
+        (True, 3, "", f". {NO_CLAIMS}, {NEVER}"),
+        (False, 3, "claims, preemption: nobody.", ". claims, preemption: nobody."),
+        (False, 3, "", f". {NOBODY} 2 {NOT_HELPFUL}, 3 {NO_VICTIMS}."),
+        (False, 0, "", f". {NOBODY} 5 Preemption is not helpful for scheduling."),
     ],
 )
 def test_the_post_filter_part(never, resolvable, note, ending):
@@ -95,6 +93,36 @@ def test_the_post_filter_part(never, resolvable, note, ending):
     sig.note = note
     sig.refusals[0] = Refusal((("Insufficient cpu", 5),), 5, 0, resolvable, False)
     assert parked_message(sig, Config()).endswith(ending)
+
+
+@pytest.mark.parametrize(
+    ("options", "ending"),
+    [
+        ({"claims_last": ("default-scheduler",)}, f". {NEVER}, {NO_CLAIMS}"),
+        ({"claims_except": ("default-scheduler",)}, f". {NEVER}"),
+        ({"claims_except": ("other",)}, f". {NO_CLAIMS}, {NEVER}"),
+        ({"preemption": False}, f"cpu. {NO_CLAIMS}"),
+        ({"preemption": False, "claims_except": ("default-scheduler",)}, "cpu."),
+    ],
+)
+def test_dynamic_resources_speak_where_the_profile_has_them(options, ending):
+    sig = Sig(1, 0, True)
+    sig.scheduler = "default-scheduler"
+    sig.refusals[0] = Refusal((("Insufficient cpu", 5),), 5, 0, 5, False)
+    assert parked_message(sig, Config(**options)).endswith(ending)
+
+
+@pytest.mark.parametrize(
+    ("options", "added"),
+    [({}, " not found"), ({"claims_except": ("default-scheduler",)}, f" {NEVER}")],
+)
+def test_an_early_end_of_pre_filter_is_an_error_of_dynamic_resources(options, added):
+    """kube-scheduler 1.35 finds no state that they would have left."""
+    sig = Sig(1, 0, True)
+    sig.scheduler = "default-scheduler"
+    sig.refusals[0] = Refusal((("no claim", 0),), 5, 0, 0, False, rejected=True)
+    text = f"0/5 nodes are available: no claim.{added}"
+    assert parked_message(sig, Config(**options)) == text
 
 
 def test_every_state_can_end_and_ends_stay():

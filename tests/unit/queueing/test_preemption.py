@@ -154,7 +154,8 @@ def test_pods_of_a_profile_without_preemption_do_not_ask_and_say_nothing_of_it()
     events = steps.when(refused(first, preemptible=True))
     assert of_type(events, PreemptAsked) == []
     says = [event.message for event in of_type(events, Parked)]
-    assert says == ["0/3 nodes are available: 3 Insufficient cpu."]
+    [text] = says
+    assert text == "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate"
     assert len(asking(steps, 1)) == 1, "others ask"
 
 

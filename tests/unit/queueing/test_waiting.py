@@ -19,7 +19,10 @@ from tests.unit.queueing.build import (
     tries,
 )
 
-NOBODY = "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."
+NOBODY = (
+    "no new claims to deallocate, preemption: "
+    "0/3 nodes are available: 3 No preemption victims found for incoming pod."
+)
 
 
 def parked(steps, sig=1, pod=1):
@@ -33,7 +36,7 @@ def test_refused_by_every_shard_parks_with_the_summed_message():
     second = tried(steps.when(refused(first, nodes=3)))[0]
     events = steps.when(refused(second, nodes=2))
     assert [(ids(event), event.message) for event in of_type(events, Parked)] == [
-        ([1, 2], "0/5 nodes are available: 5 Insufficient cpu.")
+        ([1, 2], "0/5 nodes are available: 5 Insufficient cpu. no new claims to deallocate")
     ]
 
 

@@ -94,6 +94,31 @@ def test_points_that_change_more_than_filters_and_scores():
     assert (found.names_nodes, found.preempts) == (False, False)
 
 
+@pytest.mark.parametrize(
+    ("plugins", "claims"),
+    [
+        ({}, "first"),
+        ({"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}, "first"),
+        ({"postFilter": {"enabled": [{"name": "DefaultPreemption"}]}}, "last"),
+        ({"postFilter": {"disabled": [{"name": "DynamicResources"}]}}, ""),
+        ({"multiPoint": {"disabled": [{"name": "DynamicResources"}]}}, ""),
+        ({"postFilter": {"disabled": [{"name": "*"}]}}, ""),
+    ],
+)
+def test_where_dynamic_resources_stand_at_post_filter(plugins, claims):
+    assert _profile(plugins=plugins).claims == claims
+
+
+@pytest.mark.parametrize("off", ["filter", "score", "postFilter"])
+def test_dynamic_resources_need_their_pre_filter(off):
+    """kube-scheduler takes such a profile, and fails where they find no state."""
+    others = {"filter", "score", "postFilter"} - {off}
+    plugins = {one: {"disabled": [{"name": "DynamicResources"}]} for one in (*others, "preFilter")}
+    with pytest.raises(WorldError, match="DynamicResources is not there, and its "):
+        _profile(plugins=plugins)
+    _profile(plugins=plugins | {off: plugins["preFilter"]})
+
+
 def test_arguments():
     term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
     shape = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
