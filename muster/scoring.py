@@ -26,7 +26,7 @@ from shared.adapters.worlds.arrivals import Pod, uid_of
 from shared.adapters.worlds.case import Case, case_of
 from shared.adapters.worlds.errors import WorldError
 from shared.events.base import Configured, Event
-from shared.events.ingest import BudgetCovers, NodesSet, PodsAssigned, SignatureDefined
+from shared.events.ingest import BudgetCovers, NodesSet, PodsAssigned, PodsStarted, SignatureDefined
 from shared.events.placement import Candidate
 from shared.events.preemption import BudgetLeft, BudgetNamed, DryRunAsked
 from shared.framework.layout import Held
@@ -35,7 +35,6 @@ from shared.framework.profile import NAMED_NODES
 from shared.framework.report import NodeReport, ended_early, explain, pre_filter, reasons
 from shared.framework.signature import Signature
 from shared.framework.storage import Storage
-from shared.machine.fold import begin_step
 from shared.model.columns import pack, unpack
 from shared.model.extenders import ExtenderError, Victims
 from shared.model.objects import Budget, PodSpec
@@ -116,14 +115,12 @@ class _Shard:
         self._names = [node.name for node in case.nodes]
         ids = {name: number for number, name in enumerate(self._names, start=1)}
         self._evolve(NodesSet(0, pack(list(ids.values())), case.nodes))
-        # Those who started first, and at last those who have not, as their time of start is now.
-        started = [one for one in case.placed if one.start_ms is not None]
-        started.sort(key=lambda one: one.start_ms or 0)
-        self._placed = [*started, *(one for one in case.placed if one.start_ms is None)]
+        self._placed = case.placed
         for number, placed in enumerate(self._placed, start=1):
-            begin_step(self._state, placed.start_ms or self._state.now_ms + 1)
             sig, node = self._sig(placed.pod.spec), ids[placed.pod.node]
             self._evolve(PodsAssigned(0, pack([number]), pack([sig]), pack([node])))
+            if placed.pod.start_ms:
+                self._evolve(PodsStarted(0, pack([number]), pack([placed.pod.start_ms])))
         for ask, one in enumerate(case.nominated, start=1):
             pod, sig = len(self._placed) + ask, self._sig(one.pod.spec)
             nominate(self._state, ask, pod, sig, ids[one.node], b"")

@@ -9,7 +9,14 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from shared.events.base import Event
-from shared.events.observed import NodesSeen, ObjectsSeen, PodsBoundSeen, PodsDeletedSeen, PodsSeen
+from shared.events.observed import (
+    NodesSeen,
+    ObjectsSeen,
+    PodsBoundSeen,
+    PodsDeletedSeen,
+    PodsSeen,
+    PodsStartedSeen,
+)
 from shared.model.columns import join, split
 
 PODS_PER_EVENT = 16_384
@@ -51,7 +58,8 @@ def _joins(last: Event, event: Event) -> bool:
         return False
     if isinstance(event, PodsSeen):
         return all(getattr(last, name) == getattr(event, name) for name in _SAME)
-    return isinstance(event, PodsBoundSeen | PodsDeletedSeen | NodesSeen | ObjectsSeen)
+    joined = PodsBoundSeen | PodsStartedSeen | PodsDeletedSeen | NodesSeen | ObjectsSeen
+    return isinstance(event, joined)
 
 
 def _parts(run: list[Event]) -> Iterator[Event]:
@@ -62,6 +70,8 @@ def _parts(run: list[Event]) -> Iterator[Event]:
         yield PodsBoundSeen(
             _joined(run, "uids"), _joined(run, "nodes"), b"".join(_column(run, "revisions"))
         )
+    elif len(run) > 1 and isinstance(first, PodsStartedSeen):
+        yield PodsStartedSeen(_joined(run, "uids"), b"".join(_column(run, "starts_ms")))
     elif len(run) > 1 and isinstance(first, PodsDeletedSeen):
         yield PodsDeletedSeen(_joined(run, "uids"))
     elif isinstance(first, NodesSeen):

@@ -111,9 +111,10 @@ class RawCondition(Struct, omit_defaults=True):
 
 
 class PodStatus(Struct, frozen=True):
-    """A pod's phase, and what its containers have."""
+    """A pod's phase, when it was started, and what its containers have."""
 
     phase: str = ""
+    startTime: str | None = None
     containerStatuses: Raw = NOTHING
     initContainerStatuses: Raw = NOTHING
     conditions: Raw = NOTHING

@@ -11,15 +11,18 @@ from shared.adapters.kube_objects import RawPod
 from shared.adapters.kube_refusals import Refusals
 from shared.adapters.kube_resized import resized
 from shared.adapters.kube_templates import Known, KnownLabels, Templates, raw_json
+from shared.adapters.times import time_ms
 from shared.adapters.worlds.pod_volumes import has_own_claims, volumes_of_pod
 from shared.events.base import Event
-from shared.events.observed import InputRejected, PodsDeletedSeen, PodsSeen
+from shared.events.observed import InputRejected, PodsDeletedSeen, PodsSeen, PodsStartedSeen
 from shared.model.columns import join, pack
 from shared.model.extenders import named
 from shared.model.objects import PodSpec
 from shared.ports.cluster import PodRef
 
 FINISHED = ("Succeeded", "Failed")
+LEAVES, STARTED = 1, 2
+"""What was told of a pod with a node besides: bits."""
 
 
 class _Column(msgspec.Struct, gc=False):
@@ -55,11 +58,12 @@ class Pods:
         self._inside: dict[str, bool] = {}
         self._gone: list[str] = []
         self._events: list[Event] = []
-        self._told: dict[str, tuple[int, int, str, bool]] = {}
+        self._told: dict[str, tuple[int, int, str, int]] = {}
+        self._started: dict[str, int] = {}
 
     def forget(self) -> None:
         """Tell everything anew: what was gathered or told may never have arrived."""
-        for held in (self._columns, self._inside, self._told):
+        for held in (self._columns, self._inside, self._told, self._started):
             held.clear()
         self._gone.clear()
         self._events.clear()
@@ -78,10 +82,16 @@ class Pods:
         shown = self._templates.shown(meta, labels)
         known = self._templates.of(spec, labels, shown, resized(pod) if node else b"")
         if node:
-            told = (known.number, labels.number, node, bool(meta.deletionTimestamp))
-            if self._told.get(meta.uid) == told:
+            start, before = pod.status.startTime, self._told.get(meta.uid)
+            flags = LEAVES * bool(meta.deletionTimestamp) | STARTED * bool(start)
+            told = (known.number, labels.number, node, flags)
+            if before == told:
                 return
             self._told[meta.uid] = told
+            if start and not (before and before[-1] & STARTED):
+                self._started[meta.uid] = time_ms(start)
+            if before and (*before[:-1], before[-1] | STARTED) == told:
+                return  # nothing else is new
             self._refusals.forget(meta.uid)
         elif known.refused is not None:
             self._refuse(pod, *known.refused)
@@ -138,6 +148,7 @@ class Pods:
         if uid in self._inside:
             self._flush()
         self._told.pop(uid, None)
+        self._started.pop(uid, None)
         self._refused.pop(uid, None)
         self._refusals.forget(uid)
         self._gone.append(uid)
@@ -170,6 +181,10 @@ class Pods:
                     owner=column.owner,
                 )
             )
+        if self._started:
+            starts_ms = pack(self._started.values())
+            self._events.append(PodsStartedSeen(join(self._started), starts_ms))
+            self._started.clear()
         if self._gone:
             self._events.append(PodsDeletedSeen(join(self._gone)))
             self._gone = []

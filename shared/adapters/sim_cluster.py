@@ -16,6 +16,7 @@ from shared.adapters.sim_cluster_agenda import Agenda
 from shared.adapters.sim_cluster_config import SimConfig
 from shared.adapters.sim_cluster_history import Happened, Kind
 from shared.adapters.sim_cluster_log import WatchLog
+from shared.adapters.sim_cluster_starts import Starts
 from shared.adapters.sim_cluster_volumes import SimVolumes
 from shared.events.base import Event
 from shared.events.observed import (
@@ -83,7 +84,7 @@ class SimCluster:
         self._volumes = SimVolumes(self.objects, self.set_object, self._settle_later)
         self._batches: list[Arrival] = []
         self._random = random.Random(self.config.seed)
-        self._created = 0
+        self._created, self._starts = 0, Starts()
         self._any_ends = False  # whether any pod was created that ends by itself
         self._agenda = Agenda(self._pump)
         speed = self.config.speed
@@ -170,9 +171,9 @@ class SimCluster:
                 pod.node = nodes[place]
             self.pods[uid] = pod
             self.history.append(Happened(revision, time_ms, "create", uid, pod.node, pods.gang))
-        revisions = pack(range(self.revision + 1, revision + 1))
+        told = self._starts.created(arrival, pack(range(self.revision + 1, revision + 1)))
         self.revision = revision
-        self._publish(msgspec.structs.replace(pods, revisions=revisions))
+        self._publish(*told)
         if self.config.foreign:
             for uid in uids:
                 if self._random.random() < self.config.foreign:
@@ -294,7 +295,7 @@ class SimCluster:
         elif kind == OBJECTS and self.objects:
             events.append(ObjectsSeen(tuple(self.objects.values())))
         elif kind == "pods":
-            events.extend(self._columns(self.pods.values()))
+            events += [*self._columns(self.pods.values()), *self._starts.of(self.pods)]
         return Watched(self.revision, tuple(events))
 
     def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:

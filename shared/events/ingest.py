@@ -99,6 +99,19 @@ class PodsAssigned(Event, frozen=True, gc=False):
         return (placement(self.shard), "queueing", "permit", "preemption", "binding")
 
 
+class PodsStarted(Event, frozen=True, gc=False):
+    """When pods on nodes of one shard were started there; `starts_ms` (since the epoch) parallel to
+    `ids`. Told again with PodsAssigned; who is not told of counts as started last.
+    """
+
+    shard: int
+    ids: bytes
+    starts_ms: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return (placement(self.shard),)
+
+
 class PodsGone(Event, frozen=True, gc=False):
     """Pods that no longer exist."""
 
@@ -287,6 +300,7 @@ IngestEvent = (
     | PodsRelabelled
     | PodsNamed
     | PodsAssigned
+    | PodsStarted
     | PodsGone
     | NodesSet
     | ImagesCounted

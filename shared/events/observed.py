@@ -48,6 +48,15 @@ class PodsBoundSeen(Event, frozen=True, gc=False):
     revisions: bytes
 
 
+class PodsStartedSeen(Event, frozen=True, gc=False):
+    """When pods that have a node were started there (`status.startTime`, ms since the epoch): told
+    once for each, after it was seen, and again in every list.
+    """
+
+    uids: str
+    starts_ms: bytes
+
+
 class PodsDeletedSeen(Event, frozen=True, gc=False):
     """Pods that are gone (deleted, or finished and holding nothing)."""
 
@@ -220,6 +229,7 @@ Observation = (
     | WorldOpened
     | PodsSeen
     | PodsBoundSeen
+    | PodsStartedSeen
     | PodsDeletedSeen
     | NodesSeen
     | NodesDeletedSeen

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 class RunningPod(Pod):
     """A pod that may be evicted: `pod[...]` has what the plugin reads. `is_protected`: a disruption
-    budget allows no eviction of it. `since_ms`: when it was first known to be on its node.
+    budget allows no eviction of it. `since_ms`: when it was started on its node, or first known to
+    be there.
     """
 
     __slots__ = ("is_protected", "number", "priority", "since_ms")

@@ -9,12 +9,14 @@ from shared.model.objects import Budget, Gang, Node
 
 class Arrival(Struct, frozen=True, kw_only=True):
     """Pods that are created at `at_ms` of the world's time, and live `lifetime_ms` after they are
-    bound (0 = for ever). `pods.revisions` is empty: the cluster gives them.
+    bound (0 = for ever). `pods.revisions` is empty: the cluster gives them. `starts_ms` (since the
+    epoch) runs parallel to the pods where some run on their nodes already; 0 = not started.
     """
 
     at_ms: int
     pods: PodsSeen
     lifetime_ms: int = 0
+    starts_ms: bytes = b""
 
 
 class Rejection(Struct, frozen=True):

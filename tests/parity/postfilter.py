@@ -34,6 +34,7 @@ def case(seed: int) -> Object:
             one["status"]["conditions"] = draw.choice(CONDITIONS)
     if draw.random() < 0.3:
         draw.choice(placed)["status"].pop("startTime")
+    _not_started(Random(f"starts {seed}"), placed)
     for one in found["objects"]:
         if one["kind"] == "PodDisruptionBudget" and draw.random() < 0.5:
             known = draw.sample(placed, min(2, len(placed)))
@@ -51,6 +52,19 @@ def case(seed: int) -> Object:
         for one in placed:
             one["metadata"].pop("deletionTimestamp", None)
     return found
+
+
+def _not_started(draw: Random, placed: list[Object]) -> None:
+    """One pod of some nodes: of two on one node it is chance which counts as older."""
+    seen: set[str] = set()
+    for one in placed:
+        node = one["spec"]["nodeName"]
+        is_first = node not in seen and all(
+            "startTime" in other["status"] for other in placed if other["spec"]["nodeName"] == node
+        )
+        seen.add(node)
+        if is_first and draw.random() < 0.3:
+            del one["status"]["startTime"]
 
 
 def _named(draw: Random, nodes: list[str]) -> Object:

@@ -135,7 +135,7 @@ def rank(case: Object, candidate: Object) -> tuple[int, ...]:
     values = [CLASSES[victim["spec"]["priorityClassName"]] for victim in victims]
     highest = max(values)
     starts = [
-        victim["status"]["startTime"]
+        victim["status"].get("startTime", "9999-12-31T23:59:59Z")
         for victim, value in zip(victims, values, strict=True)
         if value == highest
     ]

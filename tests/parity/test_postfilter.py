@@ -56,6 +56,13 @@ PLANTED = (
     _bug("counted-again", "named=self._counted", "named=()"),
     _bug("any-reason", 'and one.text("reason") == "PreemptionByScheduler"', "", CASE),
     _bug("any-status", 'one.text("status") == "True" and ', "", CASE),
+    _bug(
+        "not-started-is-the-oldest",
+        "else masks, UNSTARTED_MS + state.now_ms)",
+        "else masks, state.now_ms)",
+        "services.placement.core.book",
+    ),
+    _bug("nobody-was-started", "if placed.pod.start_ms:", "if False:"),
     _bug("not-ending-yet", "pod.terminating and _is_preempted", "_is_preempted", CASE),
 )
 

@@ -5,6 +5,7 @@ from itertools import repeat
 import numpy as np
 
 from services.ingest.core.nodes import SHARD_BITS, SHARD_MASK, waiting_code
+from services.ingest.core.started import tell_started
 from services.ingest.core.state import IngestState
 from services.ingest.core.table import I32
 from shared.events.ingest import PodsAssigned, PodsPending
@@ -91,12 +92,14 @@ def tell_assigned(state: IngestState, slots: I64, keys: I64) -> None:
     first = int(shards[0])
     if len(state.shard_nodes) == 1 or (shards == first).all():
         state.outbox.append(PodsAssigned(first, pack(ids), pack(sigs), pack(nodes)))
+        tell_started(state, slots)
         return
     for shard in np.unique(shards).tolist():
         rows = shards == shard
         state.outbox.append(
             PodsAssigned(shard, pack(ids[rows]), pack(sigs[rows]), pack(nodes[rows]))
         )
+    tell_started(state, slots)
 
 
 def tell_held(state: IngestState, slots: I64) -> None:

@@ -13,6 +13,7 @@ from services.ingest.core.objects import objects_gone, objects_seen, tell_storag
 from services.ingest.core.pods import pods_deleted_seen, pods_seen
 from services.ingest.core.queued import requeue
 from services.ingest.core.spreading import respread
+from services.ingest.core.started import pods_started_seen
 from services.ingest.core.state import IngestState, WrongCluster
 from shared.events import observed as seen
 from shared.events.base import Configured, Event
@@ -50,6 +51,7 @@ class IngestCore:
             seen.WorldOpened: _world_opened,
             seen.PodsSeen: pods_seen,
             seen.PodsBoundSeen: pods_bound_seen,
+            seen.PodsStartedSeen: pods_started_seen,
             seen.PodsDeletedSeen: pods_deleted_seen,
             seen.NodesSeen: _nodes_seen,
             seen.NodesDeletedSeen: lambda state, event: nodes_gone(state, split(event.uids)),

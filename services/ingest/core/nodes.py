@@ -10,6 +10,7 @@ import numpy as np
 
 from services.ingest.core.asking import ask
 from services.ingest.core.images import count, tell
+from services.ingest.core.started import tell_started
 from services.ingest.core.state import OVERFLOW, HeldNode, IngestState, Waiting
 from shared.events.ingest import NodesGone, NodesSet, PodsAssigned
 from shared.model.columns import pack
@@ -184,6 +185,7 @@ def _tell_assigned(state: IngestState, held: HeldNode, code: int) -> int:
         state.outbox.append(
             PodsAssigned(held.shard, pack(table.ids[slots]), pack(table.sigs[slots]), pack(nodes))
         )
+        tell_started(state, slots)
     return len(slots)
 
 

@@ -80,6 +80,9 @@ def dump(state: IngestState) -> Any:
         for name in ("ids", "revisions", "sigs", "gangs", "gated", "told", "terminating")
     }
     columns["labelsets"] = pack(_label_places(state, labelsets, table.labelsets[slots]))
+    started_s = table.started_s[slots]
+    if started_s.any():
+        columns["started_s"] = pack(started_s.astype(np.int64))
     columns["nodes"] = pack(_node_codes(state, waiting, table.nodes[slots].astype(np.int64)))
     marks = table.marks[slots] == state.mark if "pods" in state.brackets else np.zeros(0, bool)
     saved = Saved(
@@ -191,6 +194,7 @@ def _load_pods(state: IngestState, saved: Saved) -> None:
     columns = {name: unpack(column) for name, column in saved.columns.items()}
     for name, values in columns.items():
         getattr(table, name)[slots] = values
+    table.any_started = "started_s" in columns
     table.labelsets[slots] = columns["labelsets"] + 1  # numbers run from 1 in the sorted order
     state.next_waiting = OVERFLOW - 1 - len(saved.waiting)
     for place, name in enumerate(saved.waiting):

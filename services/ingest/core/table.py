@@ -14,7 +14,7 @@ from shared.model.columns import I64
 
 I32 = NDArray[np.int32]
 
-COLUMNS: tuple[tuple[str, type[np.signedinteger]], ...] = (
+COLUMNS: tuple[tuple[str, type[np.integer]], ...] = (
     ("ids", np.int64),
     ("revisions", np.int64),
     ("nodes", np.int32),
@@ -25,6 +25,7 @@ COLUMNS: tuple[tuple[str, type[np.signedinteger]], ...] = (
     ("gated", np.int8),
     ("told", np.int8),
     ("terminating", np.int8),
+    ("started_s", np.uint32),
 )
 CAPACITY_MIN = 64
 
@@ -32,6 +33,7 @@ CAPACITY_MIN = 64
 class PodTable:
     """`ids` 0 marks a free slot. `nodes` holds the node's id, 0 while unassigned, and a negative
     number for a name that no known node has; `told` says whether the pod was told as assigned.
+    `started_s` is when the pod was started, since the epoch, 0 = not yet; `any_started`: some was.
     """
 
     ids: I64
@@ -44,6 +46,7 @@ class PodTable:
     gated: NDArray[np.int8]
     told: NDArray[np.int8]
     terminating: NDArray[np.int8]
+    started_s: NDArray[np.uint32]
 
     def __init__(self) -> None:
         """Empty."""
@@ -59,6 +62,7 @@ class PodTable:
         self.slots.clear()
         self.free: list[int] = []
         self.used = 0
+        self.any_started = False
         for name, dtype in COLUMNS:
             setattr(self, name, np.zeros(CAPACITY_MIN, dtype))
 
@@ -104,6 +108,8 @@ class PodTable:
         """Free slots whose uids are already taken out of `slots`."""
         self.ids[slots] = 0
         self.nodes[slots] = 0
+        if self.any_started:
+            self.started_s[slots] = 0
         self.free.extend(slots)
         if not self.slots:
             self.clear()

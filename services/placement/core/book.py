@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from services.placement.core.ledger import groups
+from services.placement.core.ledger import UNSTARTED_MS, groups
 from services.placement.core.state import PlacementState
 from services.placement.transitions import State
 from shared.framework.devices import force_devices
@@ -60,13 +60,13 @@ def put(state: PlacementState, rows: I64, sig: int, nodes: I64, masks: I64 | Non
     """Charge pods of one signature to nodes that the table has, and write it into their rows;
     returns the nodes' rows in the table.
     """
-    state.ledger.write(rows, sig, nodes, 0 if masks is None else masks, state.now_ms)
+    state.ledger.write(rows, sig, nodes, 0 if masks is None else masks, UNSTARTED_MS + state.now_ms)
     return _charge(state, sig, nodes, masks, 1)
 
 
 def put_one(state: PlacementState, row: int, sig: int, node: int, mask: int) -> None:
     """`put` for one pod, with numbers instead of arrays: what unbatched dispatches live on."""
-    state.ledger.write_one(row, sig, node, mask, state.now_ms)
+    state.ledger.write_one(row, sig, node, mask, UNSTARTED_MS + state.now_ms)
     _charge_one(state, sig, node, mask, 1)
 
 

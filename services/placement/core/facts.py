@@ -16,7 +16,7 @@ from services.placement.core.book import (
     take,
 )
 from services.placement.core.dispatches import admit_ask, let_go, settle
-from services.placement.core.ledger import FEW, IS_CHARGED, groups
+from services.placement.core.ledger import FEW, IS_CHARGED, UNSTARTED_MS, groups
 from services.placement.core.state import PlacementState
 from services.placement.core.todo import Work
 from services.placement.transitions import State
@@ -29,6 +29,7 @@ from shared.events.ingest import (
     NodesSet,
     PodsAssigned,
     PodsGone,
+    PodsStarted,
     SignatureDefined,
     SignatureRetired,
     SignaturesQueued,
@@ -223,8 +224,19 @@ def _place_facts(state: PlacementState, rows: I64, sigs: I64, nodes: I64) -> Non
     unknown = ~known
     if unknown.any():
         ledger.advance(rows[unknown], "PodsAssignedUnknownNode")
-        ledger.write(rows[unknown], sigs[unknown], nodes[unknown], 0, state.now_ms)
+        ledger.write(rows[unknown], sigs[unknown], nodes[unknown], 0, UNSTARTED_MS + state.now_ms)
         _strays(state, nodes[unknown], 1)
+
+
+def pods_started(state: PlacementState, event: PodsStarted) -> None:
+    """When pods of this shard were started; whose place is another by now is told of again."""
+    if event.shard != state.shard:
+        return
+    ledger = state.ledger
+    rows = ledger.rows(unpack(event.ids))
+    kinds = ledger.kind[rows]
+    there = IS_CHARGED[kinds] | (kinds == State.STRAY)
+    ledger.start_ms[rows[there]] = unpack(event.starts_ms)[there]
 
 
 def _strays(state: PlacementState, nodes: I64, sign: int) -> None:

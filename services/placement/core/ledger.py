@@ -18,6 +18,10 @@ I8 = NDArray[np.int8]
 Mask = NDArray[np.bool_]
 
 ROWS_MIN = 1024
+UNSTARTED_MS = 1 << 52
+"""Added to when a pod without a startTime came: it counts as started after all that have one, as
+kube-scheduler takes now for its start.
+"""
 FEW = 4  # pods up to which one by one in Python is quicker than arrays
 
 IS_CHARGED: Mask = np.isin(np.arange(len(State)), CHARGED)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from services.placement.core import nominations, preempt
 from services.placement.core.book import compiled
+from services.placement.core.ledger import UNSTARTED_MS
 from services.placement.core.preempt import ByName, Victim
 from services.placement.core.state import PlacementState
 from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
@@ -123,7 +124,7 @@ def _nodes(state: PlacementState, event: DryRunAsked, plugin: Plugin, run: ByNam
             state.specs[victim.sig],
             plugin.reads,
             victim.pod,
-            victim.start_ms,
+            victim.start_ms % UNSTARTED_MS,
             is_protected=run.is_protected(victim),
         )
 

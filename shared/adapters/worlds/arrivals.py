@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from shared.events.observed import PodsSeen
-from shared.model.columns import join
+from shared.model.columns import join, pack
 from shared.model.objects import Node, PodSpec
 from shared.model.world import Arrival
 
@@ -16,7 +16,9 @@ PODS_PER_NODE = 110
 
 
 class Pod(Struct, frozen=True, kw_only=True):
-    """One pod of a world: what it is, when it comes, and how long it runs once bound."""
+    """One pod of a world: what it is, when it comes, and how long it runs once bound; `start_ms`
+    (since the epoch): since when it runs on its node already, 0 = it was not started.
+    """
 
     name: str
     spec: PodSpec
@@ -30,6 +32,7 @@ class Pod(Struct, frozen=True, kw_only=True):
     uid: str = ""
     at_ms: int = 0
     lifetime_ms: int = 0
+    start_ms: int = 0
 
 
 def uid_of(pod: Pod) -> str:
@@ -83,7 +86,13 @@ def _arrival(run: list[Pod]) -> Arrival:
         terminating=first.terminating,
         owner=first.owner,
     )
-    return Arrival(at_ms=first.at_ms, pods=seen, lifetime_ms=first.lifetime_ms)
+    starts_ms = [pod.start_ms for pod in run] if first.node else []
+    return Arrival(
+        at_ms=first.at_ms,
+        pods=seen,
+        lifetime_ms=first.lifetime_ms,
+        starts_ms=pack(starts_ms) if any(starts_ms) else b"",
+    )
 
 
 def plain_node(

@@ -6,7 +6,6 @@ refused, so that an answer never differs for a reason that is not told.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
 
 import msgspec
 from msgspec import Struct
@@ -31,12 +30,11 @@ START_MAX = 1 << 31
 
 
 class Placed(Struct, frozen=True):
-    """A pod on a node. `start_ms` since the Unix epoch, None = it has not started. `preempted`: it
-    is ending because a scheduler told it to go for somebody else.
+    """A pod on a node. `preempted`: it is ending because a scheduler told it to go for somebody
+    else.
     """
 
     pod: Pod
-    start_ms: int | None
     preempted: bool = False
 
 
@@ -191,7 +189,7 @@ def _placed(objects: list[Object], read: _Pods, nodes: frozenset[str]) -> Iterat
             raise one.document.error("spec.nodeName", f"no Node {pod.node!r} in this case")
         if pod.node:
             status = one.document.child("status")
-            yield Placed(pod, _start_ms(status), pod.terminating and _is_preempted(status))
+            yield Placed(pod, pod.terminating and _is_preempted(status))
 
 
 def _nominated(objects: list[Object], read: _Pods, nodes: frozenset[str]) -> Iterator[Nominated]:
@@ -207,15 +205,3 @@ def _is_preempted(status: Fields) -> bool:
         if one.text("type") == "DisruptionTarget":
             return one.text("status") == "True" and one.text("reason") == "PreemptionByScheduler"
     return False
-
-
-def _start_ms(status: Fields) -> int | None:
-    text = status.text("startTime")
-    if not text:
-        return None
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError as error:
-        raise status.error(
-            "startTime", f"{text!r} is no time such as 2026-01-02T03:04:05Z"
-        ) from error

@@ -7,9 +7,16 @@ import pytest
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_config import SimConfig, parse_sim_config
 from shared.adapters.sim_cluster_history import read_history, write_history
-from shared.events.observed import BudgetsSeen, NodesSeen, PodsBoundSeen, PodsDeletedSeen, PodsSeen
+from shared.events.observed import (
+    BudgetsSeen,
+    NodesSeen,
+    PodsBoundSeen,
+    PodsDeletedSeen,
+    PodsSeen,
+    PodsStartedSeen,
+)
 from shared.model.answers import Answer
-from shared.model.columns import split, unpack
+from shared.model.columns import pack, split, unpack
 from shared.model.objects import Budget, Node, PodSpec
 from shared.model.world import Arrival, World
 from shared.ports.cluster import BindRequest, Gone, PodRef
@@ -149,6 +156,19 @@ async def test_lists_show_nodes_and_assignments():
     assert isinstance(listed, PodsSeen)
     assert (split(listed.uids), split(listed.nodes)) == (["uid-a", "uid-b"], ["-", "node-2"])
     assert (await cluster.list_all("gangs")).events == ()
+
+
+async def test_who_came_with_a_start_is_told_with_it_as_long_as_it_lives():
+    running = pods("a", "b", "c", nodes="node-1\nnode-1\nnode-1")
+    world_of = world(Arrival(at_ms=0, pods=running, starts_ms=pack([7_000, 0, 9_000])))
+    cluster = SimCluster(world_of)
+    since = cluster.revision
+    cluster.start()
+    told = PodsStartedSeen("uid-a\nuid-c", pack([7_000, 9_000]))
+    assert (await seen(cluster, since)).events[-1] == told
+    assert (await cluster.list_all("pods")).events[-1] == told
+    cluster.delete(["uid-a"])
+    assert (await cluster.list_all("pods")).events[-1] == PodsStartedSeen("uid-c", pack([9_000]))
 
 
 async def test_an_eviction_counts_in_the_budget_and_deletes_after_the_grace():

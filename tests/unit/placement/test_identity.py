@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from muster.why import node_answer
 from services.placement.core import undecided
+from services.placement.core.ledger import UNSTARTED_MS
 from shared.events.ingest import NamespacesSet, PodsRelabelled, SignatureDefined, SignatureRetired
 from shared.events.permit import HoldAsked, OfferAsked
 from shared.events.placement import (
@@ -68,7 +69,7 @@ def test_charged_pods_stay_where_they_are_and_as_old_as_they_are():
     mask, free = int(ledger.devices[6]), shard.state.free()
     shard.state.now_ms = 90
     rename(shard, 2, named(gpu), 7).give(SignatureRetired(1)).run()
-    assert (ledger.sig[6], ledger.devices[6], ledger.start_ms[6]) == (2, mask, 50)
+    assert (ledger.sig[6], ledger.devices[6], ledger.start_ms[6]) == (2, mask, UNSTARTED_MS + 50)
     assert shard.state.free() == free
     assert list(shard.state.specs) == [2]
     assert shard.state.sig_pods == {2: 1}

@@ -6,9 +6,10 @@ import pytest
 from msgspec import to_builtins
 
 from services.placement.core import improve
+from services.placement.core.ledger import UNSTARTED_MS
 from shared.events.base import Event
 from shared.events.binding import Bound
-from shared.events.ingest import BudgetCovers, BudgetGone
+from shared.events.ingest import BudgetCovers, BudgetGone, PodsStarted
 from shared.events.placement import (
     CandidatesFound,
     Improved,
@@ -95,7 +96,35 @@ def test_the_younger_of_equals_goes():
         shard.assigned((pod, LOW, 1))
     found = dry_run(shard, MID)
     assert victims(found) == [[2, 1]]
-    assert found.candidates[0].earliest_start_ms == 102
+    assert found.candidates[0].earliest_start_ms == UNSTARTED_MS + 102
+
+
+def test_age_is_since_the_start_and_who_was_not_started_is_the_youngest():
+    shard = full().assigned(*((pod, LOW, 1) for pod in (1, 2, 3, 4)))
+    shard.give(PodsStarted(0, pack([4, 1, 3]), pack([7_000, 9_000, 8_000])))
+    assert victims(dry_run(shard, MID)) == [[1, 2]]
+    found = dry_run(shard.reload(), HIGH)
+    assert victims(found) == [[3, 1, 2]]
+    assert found.candidates[0].earliest_start_ms == 8_000
+    shard.give(PodsStarted(0, pack([2]), pack([1_000])))
+    assert victims(dry_run(shard, MID)) == [[3, 1]]
+
+
+def test_of_equal_nodes_the_one_whose_pods_started_last_is_taken():
+    shard = full(3).sig(5, spec(cpu=4_000))
+    shard.assigned((1, 5, 1), (2, 5, 2), (3, 5, 3))
+    shard.give(PodsStarted(0, pack([1, 2, 3]), pack([5_000, 9_000, 7_000])))
+    assert [one.node for one in dry_run(shard, HIGH).candidates] == [2, 3, 1]
+
+
+def test_a_start_is_of_the_place_that_a_pod_has():
+    shard = full(2).give(PodsStarted(0, pack([1]), pack([5_000])))
+    shard.assigned((1, WHOLE, 1)).sig(5, spec(cpu=4_000, priority=20))
+    assert dry_run(shard, 5).candidates[0].earliest_start_ms > UNSTARTED_MS - 1
+    shard.give(PodsStarted(1, pack([1]), pack([5_000])))
+    assert dry_run(shard, 5).candidates[0].earliest_start_ms > UNSTARTED_MS - 1, "another shard's"
+    shard.give(PodsStarted(0, pack([1]), pack([5_000])))
+    assert dry_run(shard, 5).candidates[0].earliest_start_ms == 5_000
 
 
 def test_those_beyond_their_budget_are_put_back_first():
