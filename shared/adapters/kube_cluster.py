@@ -12,6 +12,7 @@ import msgspec
 
 from shared.adapters.kube_client import KubeClient
 from shared.adapters.kube_discovery import POD_GROUPS, WORKLOADS, pod_groups, served
+from shared.adapters.kube_disrupted import Disrupted
 from shared.adapters.kube_events import KubeEvents
 from shared.adapters.kube_groups import Groups
 from shared.adapters.kube_kinds import OTHER_KINDS, Kind
@@ -78,6 +79,7 @@ class KubeCluster:
         self._client = client
         self._silent_s = silent_s
         self._groups = Groups()
+        self._disrupted = Disrupted(client)
         self._schedulers = frozenset(schedulers)
         self.events = KubeEvents(client, (*schedulers, "muster")[0])
         self.writes = KubeWrites(client, self.events)
@@ -142,7 +144,8 @@ class KubeCluster:
             self._groups.forget()
         source, reader = self._sources[kind], self._reader(kind)
         revision = await list_into(self._client, source.path, source.query, reader, at)
-        return Watched(revision, tuple(reader.take()), {kind: revision})
+        events = await self._disrupted.known(reader.take())
+        return Watched(revision, events, {kind: revision})
 
     async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
         """Raises Gone, ConnectionError."""
@@ -162,10 +165,8 @@ class KubeCluster:
         merged = MergedWatch(watches, since).run()
         try:
             async for watched in merged:
-                news = self._groups.news()
-                if news:
-                    watched = Watched(watched.revision, (*watched.events, *news), watched.marks)
-                yield watched
+                events = await self._disrupted.known((*watched.events, *self._groups.news()))
+                yield Watched(watched.revision, events, watched.marks)
         finally:
             await merged.aclose()  # type: ignore[attr-defined]
 

@@ -61,7 +61,7 @@ def _images(raw: RawNode) -> Iterator[tuple[str, int]]:
 
 
 def budget_from(raw: RawBudget) -> Budget:
-    """Raises WorldError."""
+    """With names for `disrupted` (see kube_disrupted). Raises WorldError."""
     meta = raw.metadata
     what = f"PodDisruptionBudget {meta.namespace}/{meta.name}"
     selector = Fields(what, "spec.selector", raw.spec.selector or {})
@@ -72,8 +72,8 @@ def budget_from(raw: RawBudget) -> Budget:
         name=meta.name,
         match_labels=labels,
         match_expressions=expressions,
-        # Those that the eviction API counts ahead of the status are names; they pass in seconds.
         allowed=max(0, raw.status.disruptionsAllowed),
+        disrupted=tuple(sorted(raw.status.disruptedPods or ())),
     )
 
 

@@ -178,9 +178,10 @@ class BudgetSpec(Struct, frozen=True):
 
 
 class BudgetStatus(Struct, frozen=True):
-    """What the disruption controller allows."""
+    """What the disruption controller allows, and whose evictions it has yet to see."""
 
     disruptionsAllowed: int = 0
+    disruptedPods: dict[str, Any] | None = None
 
 
 NO_BUDGET_SPEC, NO_BUDGET_STATUS = BudgetSpec(), BudgetStatus()

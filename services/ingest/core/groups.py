@@ -65,6 +65,13 @@ def _tell(state: IngestState, held: HeldBudget, covered: bytes) -> None:
     state.outbox.append(BudgetSet(held.id, budget.allowed, name, disrupted, covered))
 
 
+def disrupted_told(state: IngestState) -> None:
+    """The pods that budgets name are known now, where the budgets came first."""
+    for held in state.budgets.values():
+        if held.budget.disrupted:
+            _tell(state, held, b"")
+
+
 def gangs_seen(state: IngestState, gangs: tuple[Gang, ...]) -> None:
     """Added and changed gangs. The version told rises even if the object's own does not."""
     for gang in gangs:

@@ -5,7 +5,7 @@ a list older than what was already consumed counts for nothing. Both ask for ano
 """
 
 from services.ingest.core.asking import ask
-from services.ingest.core.groups import budgets_gone, gangs_gone
+from services.ingest.core.groups import budgets_gone, disrupted_told, gangs_gone
 from services.ingest.core.nodes import nodes_gone, nodes_seen
 from services.ingest.core.objects import objects_gone
 from services.ingest.core.pods import forget
@@ -59,6 +59,7 @@ def list_ended(state: IngestState, event: ListEnded) -> None:
     nodes_seen(state, bracket.nodes)
     if event.kind == "pods":
         state.listed_pods = max(state.listed_pods, bracket.revision)
+        disrupted_told(state)
     elif event.kind == "objects":
         state.listed_objects = max(state.listed_objects, bracket.revision)
     for effect in [e for e, asked in state.effects.items() if asked.kind == event.kind]:

@@ -6,6 +6,7 @@ from services.ingest.core import WrongCluster
 from services.ingest.core import nodes as routing
 from shared.events.base import Configured
 from shared.events.ingest import (
+    BudgetSet,
     GangSet,
     ListApplied,
     ListAsked,
@@ -149,6 +150,17 @@ def test_budget_selectors():
         assert [ids(event) for event in told[1:]] == [covered], name
     empty = Budget(uid="empty", namespace="default", name="empty")
     assert names(steps.when(BudgetsSeen((empty,)))) == ["BudgetSet"]
+
+
+def test_evictions_that_a_budget_has_counted_are_told_when_the_pods_have_come():
+    """Budgets are listed before them."""
+    steps = ingest()
+    budget = Budget(uid="b", namespace="default", name="b", disrupted=("uid-a",))
+    (told, _applied) = steps.when(*listed("budgets", BudgetsSeen((budget,)), count=1))
+    assert told.disrupted == b""
+    steps.reload()
+    told = one(steps.when(*listed("pods", pods("a", at=5), revision=9, count=1)), BudgetSet)
+    assert (told.budget, unpack(told.disrupted).tolist()) == (1, [1])
 
 
 def test_a_budget_with_another_selector_is_another_budget():

@@ -1,10 +1,11 @@
-"""What a live cluster's status tells beside the specs: when pods were started."""
+"""What a live cluster's status tells beside the specs: when pods were started, and
+whose evictions budgets have counted."""
 
 import pytest
 
 from shared.adapters import kube_watch
 from shared.adapters.kube_cluster import KubeCluster
-from shared.events.observed import PodsSeen, PodsStartedSeen
+from shared.events.observed import BudgetsSeen, PodsSeen, PodsStartedSeen
 from shared.model.columns import pack
 from tests.unit.kube.fake_api import FakeApi
 from tests.unit.kube.test_watching import NODE
@@ -42,3 +43,30 @@ async def test_when_a_pod_was_started_is_told_once_and_nothing_else_with_it(
     *_, seen, started = (await cluster.list_all("pods")).events
     assert isinstance(seen, PodsSeen)
     assert started == PodsStartedSeen("uid-a\nuid-b", at_ms * 2)
+
+
+async def test_budgets_say_whose_evictions_they_have_counted(
+    watch: Watch, cluster: KubeCluster, api: FakeApi
+):
+    """The status has names; of each the API is asked once, as long as it is there."""
+    for name in ("a", "b"):
+        api.pod(name, nodeName="node-0")
+
+    def named(*names: str) -> None:
+        counted = dict.fromkeys(names, "2026-01-02T03:04:05Z")
+        api.put("budgets", "b", spec={}, status={"disruptedPods": counted})
+
+    named("a", "gone")
+    await watch.until(lambda: len(watch.of(BudgetsSeen)) == 1)
+    named("a", "b")
+    await watch.until(lambda: len(watch.of(BudgetsSeen)) == 2)
+    named()
+    await watch.until(lambda: len(watch.of(BudgetsSeen)) == 3)
+    told = [event.budgets[0].disrupted for event in watch.of(BudgetsSeen)]
+    assert told == [("uid-a",), ("uid-a", "uid-b"), ()]
+    asked = [path.rpartition("/")[2] for _method, path in api.requests if "/pods/" in path]
+    assert asked == ["a", "gone", "b"]
+    named("b")
+    (seen,) = (await cluster.list_all("budgets")).events
+    assert isinstance(seen, BudgetsSeen)
+    assert seen.budgets[0].disrupted == ("uid-b",)
