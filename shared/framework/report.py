@@ -62,29 +62,29 @@ def ended_early(table: NodeTable, sig: Signature) -> bool:
     return rejected is not None and rejected[0] not in sig.plugins.custom
 
 
-def _between_pods(
-    table: NodeTable, sig: Signature, held: Held | None
-) -> Iterator[tuple[str, list[Refusal]]]:
-    """Rules between pods. Where nominated pods are, what is refused with them comes first."""
+ByPlugin = dict[str, list[Refusal]]
+
+
+def _between_pods(table: NodeTable, sig: Signature, held: Held | None) -> tuple[ByPlugin, ByPlugin]:
+    """Rules between pods: with nominated pods where there are any, and there without them. Only
+    nodes that pass all filters with them are filtered without them.
+    """
     rules = rules_of(table, sig)
     if rules is None:
-        return
+        return {}, {}
     now = table.counters.now()
     refusals = list(rules.refusals(now))
+    without = [np.zeros(table.size, np.bool_) for _ in refusals]
     for row, counts in held_counts(table, now, held):
-        if not rules.refused(counts, now)[row]:
-            continue
-        for mine, other in zip(refusals, rules.refusals(counts, now), strict=True):
-            mine.refused[row] = other.refused[row]
-    for plugin in dict.fromkeys(one.plugin for one in refusals):
-        yield (
-            plugin,
-            [
-                Refusal(one.message, one.refused, np.full(table.size, one.resolvable))
-                for one in refusals
-                if one.plugin == plugin
-            ],
-        )
+        with_them = rules.refusals(counts, now)
+        for mine, later, other in zip(refusals, without, with_them, strict=True):
+            later[row], mine.refused[row] = mine.refused[row], other.refused[row]
+    first, second = ByPlugin(), ByPlugin()
+    for one, later in zip(refusals, without, strict=True):
+        resolvable = np.full(table.size, one.resolvable)
+        first.setdefault(one.plugin, []).append(Refusal(one.message, one.refused, resolvable))
+        second.setdefault(one.plugin, []).append(Refusal(one.message, later, resolvable))
+    return first, second if held else {}
 
 
 def _refusals(
@@ -102,7 +102,7 @@ def _refusals(
         return plugin.name, [] if mask is None else [Refusal(plugin.message, mask, never)]
 
     devices = GPU_DEVICES.refusals(table, sig, cols)
-    between = dict(_between_pods(table, sig, held))
+    between, without_nominated = _between_pods(table, sig, held)
     for plugin in sig.plugins.filters:
         if isinstance(plugin, str):
             yield plugin, between.get(plugin, [])
@@ -123,6 +123,7 @@ def _refusals(
         devices = []
     yield static(GPU_MODEL)
     yield GPU_DEVICES.name, devices
+    yield from without_nominated.items()
 
 
 def _first_refusals(

@@ -21,6 +21,41 @@ CI_CASES, PLANTED_CASES, SHRINK_TRIES, RULED_CASES = IN_CI["configs"], 120, 300,
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 
 
+def test_rules_that_hold_by_a_nominated_pod_alone_come_after_what_fails_with_it(oracle: Oracle):
+    """Affinity is met where the nominated pod is, but there is no room beside it."""
+    app = {"app": "c"}
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": app}}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    def pod(name: str, node: str = "", **spec: Any) -> dict[str, Any]:
+        container = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "labels": app if node else {}},
+            "spec": {"containers": [container], **spec},
+            "status": {"nominatedNodeName": node} if node else {},
+        }
+
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n", "labels": {HOSTNAME: "n"}},
+        "status": {"allocatable": {"cpu": "3", "memory": "4Gi", "pods": "110"}},
+    }
+    order = [{"name": "InterPodAffinity"}, {"name": "NodeResourcesFit"}]
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"filter": {"enabled": order}}}],
+    }
+    objects = [node, pod("nominated", "n")]
+    case = {"objects": objects, "pods": [pod("asked", affinity=near)], "config": config}
+    theirs = oracle.ask(case)
+    assert theirs["pods"][0]["nodes"]["n"]["plugin"] == "NodeResourcesFit"
+    assert differences(our_answer(case), theirs) == []
+
+
 @pytest.mark.slow
 def test_no_case_differs(oracle: Oracle):
     theirs = oracle.ask_all(configured(seed) for seed in range(CI_CASES))
