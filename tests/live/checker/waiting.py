@@ -3,6 +3,7 @@ that was true when it was decided, and no node that would take the pod now.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,8 @@ DECIDED_WITHIN_S = 5.0
 """A message is written this soon after the world that it speaks of."""
 IN_FLIGHT_S = 5.0
 """Binds that a message knows of are done this soon after it was written."""
+POST_FILTER = re.compile(" (?:no new claims to deallocate|preemption: )")
+"""Where what PostFilter's plugins say begins."""
 
 
 @dataclass
@@ -61,7 +64,7 @@ def waits(
             continue
         if "" in _truths(end, pod):
             problems.append(f"{name} waits, and a node would take it: {message}")
-        text = message.partition(" preemption:")[0]
+        text = POST_FILTER.split(message)[0]
         alike = json.dumps([pod["spec"], pod["metadata"]["namespace"]], sort_keys=True)
         judged.append(_Waiting(name, pod, text, _written(changes, key, said), alike))
     _confirm(changes, judged)
