@@ -323,15 +323,16 @@ class _Shard:
             for one in found
         }
         left = asyncio.run(judge_victims(self._extenders, pod, told, objects, there))
-        nodes = {name: number for number, name in enumerate(self._names, start=1)}
+        # Of equals the first that was found is taken, as in a run: extenders' order says nothing.
         return [
             candidate_of(
-                nodes[name],
-                [self._victim(numbers[uid]) for uid in one.uids],
-                one.violations,
+                one.node,
+                [self._victim(numbers[uid]) for uid in left[names[one.node]].uids],
+                left[names[one.node]].violations,
                 self._state.world,
             )
-            for name, one in sorted(left.items())
+            for one in found
+            if names[one.node] in left
         ]
 
     def _victim(self, number: int) -> Victim:
