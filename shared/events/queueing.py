@@ -30,9 +30,7 @@ class Dispatched(Event, frozen=True, gc=False):
 
 
 class GangDispatched(Event, frozen=True, gc=False):
-    """A complete gang goes to permit; `lane` = it has the lane to itself; `preempts`: pods of lower
-    priority may be evicted for it.
-    """
+    """A complete gang goes to permit; `lane` = it has the lane to itself."""
 
     attempt: int
     gang: int
@@ -41,7 +39,6 @@ class GangDispatched(Event, frozen=True, gc=False):
     members: tuple[Members, ...]
     timeout_ms: int
     lane: bool = False
-    preempts: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)
@@ -56,28 +53,6 @@ class PreemptAsked(Event, frozen=True, gc=False):
     sig: int
     attempt: int
     others: bytes = b""
-
-    def to(self) -> tuple[str, ...]:
-        return ("preemption",)
-
-
-class GangPreemptAsked(Event, frozen=True, gc=False):
-    """A gang for which there is no room, and some if pods of lower priority left: places for
-    `needed` of these members, or none.
-    """
-
-    gang: int
-    needed: int
-    members: tuple[Members, ...]
-
-    def to(self) -> tuple[str, ...]:
-        return ("preemption",)
-
-
-class GangPreemptRecalled(Event, frozen=True, gc=False):
-    """The group is another one, or gone: what preemption does for it is void."""
-
-    gang: int
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)
@@ -170,8 +145,6 @@ QueueingEvent = (
     Dispatched
     | GangDispatched
     | PreemptAsked
-    | GangPreemptAsked
-    | GangPreemptRecalled
     | Parked
     | ReasonsAsked
     | Confirmed

@@ -63,17 +63,15 @@ def message(answers: Iterable[CandidatesFound]) -> str:
     """
     answers = list(answers)
     texts = dict.fromkeys(text for answer in answers for text in answer.said or AS_BY_DEFAULT)
-    default = default_message((answer.reasons, answer.nodes) for answer in answers)
-    return ", ".join(default if text == PREEMPTION else text for text in texts)
+    return ", ".join(_default(answers) if text == PREEMPTION else text for text in texts)
 
 
-def default_message(answers: Iterable[tuple[tuple[tuple[str, int], ...], int]]) -> str:
-    """DefaultPreemption's own text of (reasons, nodes) of all shards."""
+def _default(answers: Iterable[CandidatesFound]) -> str:
     reasons: Counter[str] = Counter()
     nodes = 0
-    for said, there in answers:
-        nodes += there
-        for reason, count in said:
+    for answer in answers:
+        nodes += answer.nodes
+        for reason, count in answer.reasons:
             reasons[reason] += count
     words = sorted(f"{count} {reason}" for reason, count in reasons.items() if count)
     tail = f" {', '.join(words)}." if words else ""
