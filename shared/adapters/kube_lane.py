@@ -1,7 +1,8 @@
 """How many writes are on the wire at once: found out from the answers, with no fixed rate.
 
-More while answers come fast, fewer when the server is busy or slow (additive increase,
-multiplicative decrease). It knows nothing of what the requests are.
+More while answers come fast, fewer when the server is busy or slow: TCP's slow start (RFC 5681)
+until the first sign of either, then additive increase, multiplicative decrease. It knows nothing of
+what the requests are.
 """
 
 import asyncio
@@ -9,6 +10,10 @@ from collections import deque
 
 WIDTH_FIRST, WIDTH_MIN, WIDTH_MAX = 16.0, 1.0, 192.0
 DECREASE = 0.7
+STARTING = 0.25
+"""How much wider each good answer makes a lane that was never too wide: it doubles in three rounds
+of answers.
+"""
 SLOW_S, SLOW_TIMES = 0.25, 4.0
 """An answer that takes longer, and so many times as long as the best, means that requests queue up
 in the server and not here. Far away every answer takes long, which means nothing.
@@ -30,6 +35,7 @@ class Lane:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._best_s = float("inf")
         self._narrowed_s = self._busy_s = float("-inf")
+        self._is_starting = True
 
     @property
     def is_crowded(self) -> bool:
@@ -65,7 +71,7 @@ class Lane:
         if took_s > max(SLOW_S, SLOW_TIMES * self._best_s):
             self._narrow()
         elif self.out >= int(self.width) - 1 and self.width < WIDTH_MAX:
-            self.width += 1.0 / self.width
+            self.width += STARTING if self._is_starting else 1.0 / self.width
 
     def was_busy(self) -> None:
         """429, 5xx, or nothing."""
@@ -76,6 +82,7 @@ class Lane:
         now_s = asyncio.get_running_loop().time()
         if now_s - self._narrowed_s >= REST_S:
             self._narrowed_s = now_s
+            self._is_starting = False
             self.width = max(WIDTH_MIN, self.width * DECREASE)
 
     def _admit(self) -> None:

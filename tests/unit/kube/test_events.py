@@ -177,8 +177,10 @@ async def test_a_victim_is_told_for_whom_it_goes(cluster: KubeCluster, api: Fake
 
 
 async def test_events_never_hold_up_a_bind_and_lost_ones_are_counted(
-    cluster: KubeCluster, api: FakeApi
+    cluster: KubeCluster, api: FakeApi, monkeypatch
 ):
+    monkeypatch.setattr(kube_events, "BURST", float(kube_events.SENDERS))
+    cluster.events._tokens = kube_events.BURST
     stuck = asyncio.Event()
 
     async def hang(_request: web.Request) -> None:

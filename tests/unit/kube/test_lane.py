@@ -18,10 +18,21 @@ async def answered(lane: Lane, took_s: float, times: int) -> None:
 
 async def test_fast_answers_widen_it_up_to_a_limit():
     lane = Lane()
-    await answered(lane, 0.01, 100)
-    assert WIDTH_FIRST < lane.width < WIDTH_MAX
+    await answered(lane, 0.01, 200)
+    assert 4 * WIDTH_FIRST < lane.width < WIDTH_MAX, "a flood of seconds must not end before that"
     await answered(lane, 0.01, 50_000)
     assert WIDTH_MAX <= lane.width < WIDTH_MAX + 1
+
+
+async def test_once_it_was_too_wide_it_widens_slowly():
+    lane = Lane()
+    await answered(lane, 0.01, 100)
+    lane.was_busy()
+    width = lane.width
+    for _ in range(int(width)):
+        lane.leave()
+    await answered(lane, 0.01, int(width))
+    assert 0.9 < lane.width - width < 1.1
 
 
 async def test_slow_answers_narrow_it(monkeypatch):
