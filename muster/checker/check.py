@@ -12,6 +12,7 @@ from muster.checker import (
     ledger,
     posts,
     preemptions,
+    promises,
     truth,
     volumes,
     waiting,
@@ -90,6 +91,8 @@ def check(
         stored = next(stored for stored, plain in names.items() if plain == BINDING)
         problems += posts.check(records[stored], landed_s[stored], facts, history, epoch)
     problems += backoffs.check(journals[QUEUEING])
+    for shard in range(placements):
+        problems += promises.check(journals[placement(shard)])
     problems += report.of_books()
     report.unsafe = len(problems)
     if is_at_rest and not problems:

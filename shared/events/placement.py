@@ -314,12 +314,15 @@ class NominationReady(Event, frozen=True, gc=False):
 
 
 class NominationLost(Event, frozen=True, gc=False):
-    """The space or the preemptor is gone; evictions not sent yet are recalled."""
+    """The space or the preemptor is gone; evictions not sent yet are recalled. `refused`: all
+    victims have left, and extenders do not let the preemptor have the node.
+    """
 
     shard: int
     ask: int
     pod: int
     reason: str
+    refused: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "preemption")

@@ -1,10 +1,12 @@
 """Extenders that filter, in the whole mesh: an error is no refusal, and time makes up for words."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
+from shared.adapters.kube_bodies import NO_CANDIDATE
 from shared.events.queueing import Parked, TryFailed
 from shared.model.extenders import POD, Extender
 from shared.model.ids import QUEUEING
@@ -34,8 +36,8 @@ class Judges:
         raise AssertionError("it names no victims")
 
 
-def come(scene: Scene, name: str) -> None:
-    scene.pods(name, cpu_milli=100, shown=((POD, f"default/{name}"),))
+def come(scene: Scene, name: str, cpu_milli: int = 100, **spec: Any) -> None:
+    scene.pods(name, cpu_milli=cpu_milli, shown=((POD, f"default/{name}"),), **spec)
 
 
 def played(story: Any, judges: Judges) -> None:
@@ -97,3 +99,115 @@ def test_a_pod_that_an_extender_refuses_is_tried_again_after_five_minutes():
         assert scene.running("web") == 1
 
     played(story, judges)
+
+
+class Strict(Judges):
+    """Refuses one pod these nodes, always."""
+
+    def __init__(self, name: str, *nodes: str) -> None:
+        super().__init__()
+        self.name, self.nodes = name, nodes
+
+    async def judge(
+        self, extenders: Any, namespace: str, name: str, nodes: Sequence[str]
+    ) -> Judgement:
+        if name != self.name:
+            return await super().judge(extenders, namespace, name, nodes)
+        self.asked.append(name)
+        left = tuple(node for node in nodes if node not in self.nodes)
+        gone = len(nodes) - len(left)
+        return Judgement(left, (0,) * len(left), (("no", gone),) if gone else (), gone)
+
+
+def fill(scene: Scene, name: str, node: str = "", priority: int = 0) -> None:
+    """A whole node is taken."""
+    where = {"node_selector": (("n", node),)} if node else {}
+    come(scene, name, 1_000, priority=priority, **where)
+
+
+def labelled(*names: str) -> list[Any]:
+    return [node(name, 1_000, labels={"n": name}) for name in names]
+
+
+def test_a_promised_node_that_an_extender_refuses_is_anybodys_at_once():
+    judges = Strict("high", "one")
+
+    async def story(scene: Scene):
+        fill(scene, "low")
+        await scene.settle(2)
+        fill(scene, "high", priority=9)
+        await scene.settle(2)
+        assert judges.asked.count("high") == 2, "about its nominated node, and about all"
+        assert "uid-low" not in scene.cluster.pods
+        assert NO_CANDIDATE in await scene.said("high"), "it clears the nominated node"
+        fill(scene, "next")
+        await scene.settle(2)
+        assert (scene.running("next"), scene.running("high")) == (1, 0)
+
+    play(story, *labelled("one"), extenders=[JUDGE], judges=judges)
+
+
+class Replicas:
+    """Two small pods fill the node; whoever of them is gone comes again under another name."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.came = scene, 0
+        self.there: list[str] = []
+
+    def look(self) -> int:
+        """How many were gone."""
+        left = [name for name in self.there if f"uid-{name}" in self.scene.cluster.pods]
+        gone = len(self.there) - len(left)
+        self.there = left
+        while len(self.there) < 2:
+            self.came += 1
+            self.there.append(f"low-{self.came}")
+            come(self.scene, self.there[-1], 500)
+        return gone
+
+
+def test_nobody_goes_again_where_an_extender_refused_the_room_for_five_minutes():
+    judges = Strict("high", "one")
+    evicted: list[int] = []
+
+    async def story(scene: Scene):
+        replicas = Replicas(scene)
+        replicas.look()
+        await scene.settle(2)
+        fill(scene, "high", priority=9)
+        for second in range(900):
+            if replicas.look():
+                evicted.append(second)
+            elif second % 7 == 6:
+                scene.delete(replicas.there[0])
+                replicas.look()
+            await scene.settle(1)
+        assert scene.running(*replicas.there) == 2
+        assert len(evicted) == 3, evicted
+        between = [later - earlier for earlier, later in itertools.pairwise(evicted)]
+        assert min(between) >= 300, evicted
+
+    play(story, *labelled("one"), extenders=[JUDGE], judges=judges)
+
+
+def test_a_preemptor_that_is_refused_its_room_gets_another_after_its_backoff():
+    judges = Strict("high", "one", "two")
+
+    async def story(scene: Scene):
+        for name, priority in (("one", 1), ("two", 2), ("three", 3)):
+            fill(scene, f"low-{name}", name, priority)
+        await scene.settle(5)
+        went: dict[str, float] = {}
+        fill(scene, "high", priority=9)
+        for tenth in range(300):
+            for name in ("one", "two", "three"):
+                if f"uid-low-{name}" not in scene.cluster.pods:
+                    went.setdefault(name, tenth / 10)
+            await scene.settle(0.1)
+        assert list(went) == ["one", "two", "three"]
+        assert went["two"] - went["one"] >= 1
+        assert went["three"] - went["two"] >= 2
+        assert went["three"] < 10
+        assert scene.where("high") == ["three"]
+
+    play(story, *labelled("one", "two", "three"), extenders=[JUDGE], judges=judges)

@@ -113,7 +113,7 @@ def wrong(result: Result, cluster: SimCluster) -> list[Any]:
 
 
 @pytest.mark.parametrize("placements", [1, 3])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(5))
 def test_every_seed_is_safe_and_comes_to_rest(seed: int, placements: int) -> None:
     result, moody, cluster = run(seed, placements)
     assert not wrong(result, cluster), f"seed {seed}\n" + "\n".join(result.lines)
@@ -154,6 +154,18 @@ BUGS = (
             "        pass\n",
         ),
         first=(1, 2),
+    ),
+    Bug(
+        "a-refused-promise-is-kept",
+        f"{CORE}.deciding",
+        ("        yield from extending.promise_refused(state)\n", ""),
+        first=(4, 8),
+    ),
+    Bug(
+        "others-go-where-the-room-was-refused",
+        f"{CORE}.again",
+        ("np.isin(state.table.ids[rows], nodes)] if nodes else rows", "np.isin(rows, [])]"),
+        first=(4,),
     ),
     Bug(
         "an-error-is-a-refusal",

@@ -110,6 +110,8 @@ def _ready(state: PlacementState, event: NominationReady) -> None:
 
 
 def _lost(state: PlacementState, event: NominationLost) -> None:
+    if event.refused:
+        again.room_refused(state, state.nominations[event.ask].node)
     noms.drop(state, event.ask)
 
 

@@ -1,17 +1,23 @@
 """Who extenders are asked about now, what they said last, and when gangs are tried anew that they
-refused: single pods have their five minutes in the queue.
+refused, or nodes whose room they refused to a preemptor: single pods have their five minutes in the
+queue.
 """
 
+import numpy as np
 from msgspec import structs
 
 from services.placement.core import sampling
+from services.placement.core.book import compiled
 from services.placement.core.state import PlacementState
 from shared.events.observed import ExtendersAnswered
 from shared.events.placement import ExtendersAsked, Refused
+from shared.framework.layout import Held
+from shared.model.columns import I64
 
 AGAIN_MS = 300_000
-"""When a gang is tried anew of which extenders refused a member: nobody tells a shard that they
-changed their mind. As long as kube-scheduler leaves a pod among the unschedulable ones.
+"""When a gang is tried anew of which extenders refused a member, and room is made again where they
+refused it: nobody tells a shard that they changed their mind. As long as kube-scheduler leaves a
+pod among the unschedulable ones.
 """
 FAILED_AGAIN_MS = 1_000
 """The same where one failed: by then the queue knows how long the gang has to back off."""
@@ -64,3 +70,22 @@ def forget(state: PlacementState, sig: int) -> None:
     """Its pods are tried anew, or gone."""
     state.again.pop(sig, None)
     state.told.pop(sig, None)
+
+
+def room_refused(state: PlacementState, node: int) -> None:
+    """Victims left this node for the pod that was asked about, and extenders refuse it."""
+    asking = state.todo.asking
+    assert asking is not None, f"node {node} is refused to nobody"
+    kept = {key: until_ms for key, until_ms in state.not_left.items() if until_ms > state.now_ms}
+    kept[asking.asked.sig, node] = state.now_ms + AGAIN_MS
+    state.not_left = kept
+
+
+def rows_to_try(state: PlacementState, sig: int, held: Held | None) -> I64:
+    """Rows of nodes that the end of pods may mend, but for those whose room extenders refused to
+    this signature a short time ago: there somebody would go in vain.
+    """
+    rows = state.kernel.resolvable_rows(state.table, compiled(state, sig), held)
+    late = state.not_left.items()
+    nodes = [node for (one, node), until_ms in late if one == sig and until_ms > state.now_ms]
+    return rows[~np.isin(state.table.ids[rows], nodes)] if nodes else rows

@@ -76,6 +76,7 @@ def decide(state: PlacementState) -> Iterator[Event]:
     if state.volume_waits:
         yield from volumes.news(state)
     if state.nominations:
+        yield from extending.promise_refused(state)
         yield from nominations.news(state)
     todo = state.todo
     units = state.config.slice_units

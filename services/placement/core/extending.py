@@ -7,6 +7,7 @@ question and its answer.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
 import numpy as np
 from msgspec import structs
@@ -19,13 +20,14 @@ from services.placement.core.state import PlacementState
 from services.placement.core.todo import Work
 from services.placement.core.undecided import obstacle
 from shared.events.observed import ExtendersAnswered
-from shared.events.placement import ExtendersAsked, Refused, Reserved
+from shared.events.placement import ExtendersAsked, NominationLost, Refused, Reserved
 from shared.framework.layout import Held
 from shared.framework.profile import NAMED_NODES
 from shared.framework.table import NodeTable
-from shared.model.columns import I64, pack, size, unpack
+from shared.model.columns import I64, few, pack, size, unpack
 
 NO_ROWS = np.zeros(0, np.int64)
+NOT_LEFT = "extenders refuse the nominated node"
 
 
 def concerned(state: PlacementState, sig: int) -> bool:
@@ -67,6 +69,21 @@ def _nominated(state: PlacementState, sig: int, pod: int, held: Held | None) -> 
     if row is None:
         return NO_ROWS
     return place_there(state.table, compiled(state, sig), row, held or {}).rows
+
+
+def promise_refused(state: PlacementState) -> Iterator[NominationLost]:
+    """Extenders do not leave the pod the node that was promised to it, though its victims have
+    left: the promise is over, as in kube-scheduler, whatever else they leave.
+    """
+    asking = state.todo.asking
+    if asking is None or asking.answer is None or asking.answer.error:
+        return
+    pod, answer = asking.asked.pod, asking.answer
+    one = state.nominations.get(state.nominated.get(pod, 0))
+    if one is None or not one.announced:
+        return
+    if one.node in few(asking.asked.nodes) and one.node not in few(answer.nodes):
+        yield NominationLost(state.shard, one.ask, pod, NOT_LEFT, refused=True)
 
 
 def conclude(state: PlacementState) -> Reserved | Refused | ExtendersAsked:

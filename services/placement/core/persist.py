@@ -91,8 +91,12 @@ def _extending(state: PlacementState) -> dict[str, Any]:
         return {}
     asking = state.todo.asking
     found: list[object] = [state.extender_asks, [list(one) for one in sorted(state.again.items())]]
-    told = {"told": [one for _sig, one in sorted(state.told.items())]} if state.told else {}
-    return told | {"extending": found if asking is None else [*found, dump_asking(asking)]}
+    more: dict[str, Any] = {}
+    if state.told:
+        more["told"] = [one for _sig, one in sorted(state.told.items())]
+    if state.not_left:
+        more["not_left"] = [[*key, until_ms] for key, until_ms in sorted(state.not_left.items())]
+    return more | {"extending": found if asking is None else [*found, dump_asking(asking)]}
 
 
 def _judging(state: PlacementState) -> dict[str, Any]:
@@ -150,6 +154,7 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
         state.todo.asking = load_asking(asking[0]) if asking else None
     told = msgspec.convert(body.get("told", ()), list[Refused])
     state.told = {one.sig: one for one in told}
+    state.not_left = {(sig, node): until_ms for sig, node, until_ms in body.get("not_left", ())}
     if kept := body.get("judging", ()):
         state.todo.judging = msgspec.convert(kept[0], ExtendersAsked | None)
         for gang, attempt, said in kept[1]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from services.placement.core import nominations
+from services.placement.core import again, nominations
 from services.placement.core.book import compiled
 from services.placement.core.identity import own_sigs
 from services.placement.core.ledger import IS_CHARGED, IS_VICTIM
@@ -179,7 +179,7 @@ class _DryRun:
         self.held = nominations.held_against(state, self.priority, event.pod)
         for one in before:
             self._take(one)
-        self.rows = state.kernel.resolvable_rows(state.table, self.wanted, self.held)
+        self.rows = again.rows_to_try(state, event.sig, self.held)
         if only is not None:
             self.rows = self.rows[np.isin(self.rows, only)]
         self.enough = max(CANDIDATES_MIN, len(state.nodes) * CANDIDATES_PERCENT // 100)

@@ -159,6 +159,8 @@ class PlacementState(MachineState):
         """(gang, attempt) of open ones -> what extenders say of members, by signature."""
         self.again: dict[int, int] = {}  # refused by extenders: signature -> when to try anew
         self.told: dict[int, Refused] = {}  # what was said of these then
+        self.not_left: dict[tuple[int, int], int] = {}
+        """(signature, node) -> until when nobody goes there for it: extenders refused the room."""
         self.looks: dict[int, None] = {}  # refused signatures that queueing wants reasons for
         self.tree: NodeTree | None = None  # the order of nodes; only where searches end early
         self.start_index = 0

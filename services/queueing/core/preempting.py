@@ -15,6 +15,7 @@ from services.queueing.core.config import (
     ASK_SIGS_MAX,
     ASKS_KEPT_MIN,
     ASKS_OPEN_MAX,
+    backoff_end_ms,
 )
 from services.queueing.core.own import parked_ids
 from services.queueing.core.state import Ask, QueueingState, Sig, put
@@ -143,12 +144,23 @@ def _over(state: QueueingState, ask: Ask, pod: int, number: int) -> None:
 
 def lost(state: QueueingState, event: NominationLost) -> None:
     """The space is gone; the pod is tried again after a backoff."""
+    if event.refused and lives(state, event.pod):
+        _not_at_once(state, event.pod)
     ask = _open_ask(state, event.pod, event.ask)
     if ask is None:
         return
     _over(state, ask, event.pod, event.ask)
     if state.pods.state_of(event.pod) in (Pod.ASKING, Pod.PREEMPTING):
         moves.back_off(state, _one(event.pod))
+
+
+def _not_at_once(state: QueueingState, pod: int) -> None:
+    """Extenders refuse it the room that was made: nobody else goes for it before the backoff is
+    over that its last refusal asks for. In kube-scheduler it is tried no earlier than that, either.
+    """
+    pods, row = state.pods, pod - state.pods.base
+    sig = state.sigs[int(pods.sig[row])]
+    sig.ask_ms = backoff_end_ms(state.config, state.now_ms, int(pods.refusals[row]))
 
 
 def next_ask(state: QueueingState) -> PreemptAsked | None:

@@ -4,6 +4,7 @@ are when it comes.
 
 from typing import TypeVar
 
+import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
@@ -13,14 +14,16 @@ from shared.events.ingest import PodsRelabelled
 from shared.events.observed import ExtendersAnswered
 from shared.events.permit import GangCommitted, GangReleased, HoldAsked, OfferAsked
 from shared.events.placement import (
+    CandidatesFound,
     ExtendersAsked,
     GangHeld,
     GangOffered,
     Improved,
+    NominationLost,
     Refused,
     Reserved,
 )
-from shared.events.preemption import NominateAsked
+from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.events.queueing import Members, ReasonsAsked
 from shared.model.columns import pack, unpack, unpack_totals
 from shared.model.extenders import POD, Extender
@@ -167,6 +170,81 @@ def test_a_nominated_node_is_asked_about_alone_and_then_the_others():
     given.give(ExtendersAnswered(1, failed=(("no", 1),)))
     question = asked(given.run())
     assert (sorted(unpack(question.nodes).tolist()), question.alone) == ([1, 2, 3], False)
+
+
+def room_refused() -> tuple[Shard, list[Event]]:
+    """Its victim has left node 2 for it, and extenders leave it that node no more."""
+    given = nominated()
+    given.give(ExtendersAnswered(1, failed=(("no", 1),))).reload()
+    return given, given.run()
+
+
+def test_a_promised_node_that_extenders_refuse_is_promised_no_more():
+    given, events = room_refused()
+    lost = NominationLost(0, 7, 11, "extenders refuse the nominated node", refused=True)
+    assert events[0] == lost
+    assert sorted(unpack(asked(events).nodes).tolist()) == [1, 2, 3], "as kube-scheduler asks then"
+    assert given.reload().state.nominations == {}
+    given.give(ExtendersAnswered(2, failed=(("no", 3),)))
+    assert [one for one in given.run() if isinstance(one, NominationLost)] == []
+    given.dispatch(2, 12, 13, 14).run()
+    for ask in (3, 4, 5):
+        given.give(ExtendersAnswered(ask, pack([1, 2, 3]))).run()
+    where = given.state.ledger
+    assert {where.node.item(where.row(pod)) for pod in (12, 13, 14)} == {1, 2, 3}
+
+
+def test_nobody_goes_again_for_a_pod_on_a_node_whose_room_extenders_refused_it():
+    given = room_refused()[0].sig(3, replace(DB, priority=9))
+    given.give(ExtendersAnswered(2, failed=(("no", 3),))).run()
+    given.assigned((51, 2, 1), (52, 2, 2), (53, 2, 3)).reload()
+
+    def candidates(sig: int, ask: int) -> list[int]:
+        found = only(CandidatesFound, given.give(DryRunAsked(ask, 11, sig)).run())
+        return sorted(one.node for one in found.candidates)
+
+    assert candidates(1, 8) == [1, 3]
+    assert candidates(3, 9) == [1, 2, 3], "others may go there"
+    given.state.now_ms += AGAIN_MS - 1
+    assert candidates(1, 10) == [1, 3]
+    given.state.now_ms += 1
+    assert candidates(1, 11) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ExtendersAnswered(1, error="it does not work"),
+        ExtendersAnswered(1, pack([2])),
+    ],
+    ids=["an error", "it is left"],
+)
+def test_what_is_no_refusal_of_the_promised_node_leaves_it_promised(answer):
+    given = nominated()
+    given.give(answer)
+    assert [one for one in given.run() if isinstance(one, NominationLost)] == []
+
+
+def test_a_node_that_extenders_were_not_asked_about_stays_promised():
+    """The last victim leaves while they think about the other nodes."""
+    given = shard().sig(1, replace(WEB, priority=9)).sig(2, spec(cpu=4_000)).assigned((50, 2, 2))
+    given.give(NominateAsked(7, 11, 1, 0, 2, pack([50]))).run()
+    assert sorted(unpack(asked(given.dispatch(1, 11).run()).nodes).tolist()) == [1, 3]
+    given.gone(50).give(ExtendersAnswered(1, failed=(("no", 2),)))
+    events = given.run()
+    assert only(Refused, events).reasons == (("no", 2),)
+    assert [one for one in events if isinstance(one, NominationLost)] == []
+
+
+def test_extenders_that_refuse_a_node_before_its_victims_have_left_leave_it_promised():
+    """As kube-scheduler, which preempts for nobody while those of its nominated node are ending."""
+    given = shard().sig(1, replace(WEB, priority=9)).sig(2, spec(cpu=2_000))
+    given.assigned((50, 2, 2), (51, 2, 2))
+    given.give(NominateAsked(7, 11, 1, 0, 2, pack([50]))).run()
+    given.gone(51).run()
+    assert unpack(asked(given.dispatch(1, 11).run()).nodes).tolist() == [2]
+    given.give(ExtendersAnswered(1, failed=(("no", 1),)))
+    assert [one for one in given.run() if isinstance(one, NominationLost)] == []
 
 
 def test_what_extenders_said_stands_until_a_pod_is_tried_anew():

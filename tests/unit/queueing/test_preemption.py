@@ -218,6 +218,27 @@ def test_the_end_of_an_ask_may_overtake_its_opening():
     assert steps.state.pods.state_of(1) is Pod.PREEMPTING
 
 
+def test_who_is_refused_the_room_by_extenders_asks_for_more_after_its_backoff():
+    steps = queue()
+    asking(steps, 1)
+    steps.when(opened(1))
+    urgent = tried(steps.when(NominationReady(0, 1, 1, 7), at_ms=1_200))[0]
+    over = NominationLost(0, 1, 1, "no", refused=True)
+    events = steps.when(over, refused(urgent, preemptible=True), at_ms=1_300)
+    assert of_type(events, PreemptAsked) == []
+    steps.reload()
+    assert steps.core.due_ms(steps.state) == 3_000
+    assert [one.pod for one in of_type(steps.when(at_ms=3_000), PreemptAsked)] == [1]
+
+
+def test_nobody_waits_for_the_room_of_a_pod_that_is_gone():
+    steps = queue()
+    asking(steps, 1)
+    steps.when(opened(1))
+    steps.when(PodsGone(pack([1])), SignatureRetired(1))
+    assert steps.when(NominationLost(0, 1, 1, "no", refused=True)) == []
+
+
 @pytest.mark.parametrize("end", [NominationLost(0, 1, 1, "node gone"), PreemptionClosed(1, 1, "")])
 def test_a_preemption_that_fails_puts_the_pod_into_backoff(end):
     steps = queue(priorities=(0, 0))
