@@ -16,6 +16,7 @@ import msgspec
 from shared.adapters.http_wire import NotSent
 from shared.adapters.kube_answers import TOO_MANY, bind_answer, change_answer
 from shared.adapters.kube_bodies import (
+    NO_CANDIDATE,
     binding,
     deletion,
     disruption,
@@ -141,6 +142,8 @@ class KubeWrites:
         ref, message, reason = asked
         if message:
             self._events.failed(ref, message)
+        if NO_CANDIDATE in message:
+            self._nominated.pop(ref.uid, None)
         read = PodRead(Answer.UNKNOWN)
         for later_s in range(TOUCH_TRIES):
             # Writing what is there already changes nothing, not even the resourceVersion; the time

@@ -174,6 +174,9 @@ async def test_a_victim_is_told_for_whom_it_goes(cluster: KubeCluster, api: Fake
     message = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available."
     await cluster.touch([ref(api, "large")], [message])
     assert api.objects["pods"]["large"]["status"]["nominatedNodeName"] is None
+    api.pod("next", nodeName="node-0")
+    await cluster.evict([ref(api, "next")], ref(api, "large"))
+    assert api.objects["pods"]["large"]["status"]["nominatedNodeName"] == "node-0"
 
 
 async def test_events_never_hold_up_a_bind_and_lost_ones_are_counted(
