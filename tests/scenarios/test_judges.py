@@ -211,3 +211,18 @@ def test_a_preemptor_that_is_refused_its_room_gets_another_after_its_backoff():
         assert scene.where("high") == ["three"]
 
     play(story, *labelled("one", "two", "three"), extenders=[JUDGE], judges=judges)
+
+
+def test_after_an_error_of_an_extender_the_promise_stands():
+    judges = Judges(high=[Judgement(error=CODE_500)] * 3)
+
+    async def story(scene: Scene):
+        fill(scene, "low")
+        await scene.settle(2)
+        fill(scene, "high", priority=9)
+        await scene.settle(1)
+        fill(scene, "next")
+        await scene.settle(20)
+        assert (scene.running("next"), scene.running("high")) == (0, 1)
+
+    play(story, *labelled("one"), extenders=[JUDGE], judges=judges)

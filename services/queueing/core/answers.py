@@ -90,9 +90,14 @@ def refused(state: QueueingState, event: Refused) -> None:
 
 
 def _came_to_an_error(state: QueueingState, event: Refused) -> None:
-    """Nothing is known of the signature; the pods are tried again after their backoff."""
+    """Nothing is known of the signature; the pods are tried again after their backoff, though the
+    shard refused them before it made room for them.
+    """
     ids = state.pods.select(unpack(event.ids), Pod.IN_FLIGHT, event.attempt)
     if len(ids):
+        for number in np.unique(state.pods.sig[state.pods.rows(ids)]).tolist():
+            sig = state.sigs[number]
+            state.set_mask(sig, sig.mask, sig.again | 1 << event.shard)
         moves.back_off(state, np.sort(ids), is_error=True)
         state.errors.append((event.sig, ids.tobytes(), event.error))
 

@@ -4,7 +4,8 @@ import pytest
 
 from services.queueing.transitions import Pod
 from shared.events.ingest import PodsGone
-from shared.events.placement import Refused
+from shared.events.placement import NominationReady, Refused
+from shared.events.preemption import PreemptionOpened
 from shared.events.queueing import Dispatched, Parked, TryFailed
 from shared.model.columns import pack
 from tests.unit.queueing.build import (
@@ -60,6 +61,17 @@ def test_an_error_is_no_answer_about_the_signature(shards):
     assert steps.state.sigs[1].mask == 0
     assert [one[2] for one in tries(steps.when(pending(1, 2)))] == [[2]]
     assert sum(shard.open for shard in steps.state.shards) == 1
+
+
+def test_after_an_error_where_room_was_made_for_it_the_pod_is_tried_there_again():
+    """The refusal from before the room was made says nothing of it any more."""
+    steps = queue()
+    steps.when(refused(tried(steps.when(pending(1, 1)))[0], preemptible=True))
+    steps.when(PreemptionOpened(1, 1, 7, pack([99])))
+    urgent = tried(steps.when(NominationReady(0, 1, 1, 7)))[0]
+    steps.when(failed(urgent))
+    steps.reload()
+    assert tries(steps.when(at_ms=3_000)) == [(0, 1, [1])]
 
 
 def test_others_of_the_attempt_have_answers_of_their_own():
