@@ -192,12 +192,14 @@ class Barrier:
 
 @dataclass(frozen=True)
 class Churn:
-    """While measured pods are being placed: a pod of this shape comes every `interval_s`, and the
-    one before it goes.
+    """While measured pods are being placed a node, a pod and a Service come, go and come again, a
+    change of each every `interval_s`.
     """
 
+    nodes: CreateNodes
     spec: PodSpec
-    interval_s: float = 1.0
+    services: CreateService
+    interval_s: float
 
 
 Op = (

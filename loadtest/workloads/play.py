@@ -8,7 +8,10 @@ import asyncio
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from loadtest.journals import told
 from loadtest.one_process import nodes_known
@@ -56,6 +59,7 @@ class Played:
 def objects_of(ops: Sequence[Op]) -> tuple[ClusterObject, ...]:
     """What is neither node nor pod; it is there from the start."""
     services = [op.service() for op in ops if isinstance(op, CreateService)]
+    services += [op.services.service() for op in ops if isinstance(op, Churn)]
     spaces = [one for op in ops if isinstance(op, CreateNamespaces) for one in op.namespaces()]
     drivers = [one for op in ops if isinstance(op, CreateNodes) for one in op.csi_nodes()]
     return (*services, *spaces, *drivers)
@@ -128,14 +132,18 @@ class _Player:
             await asyncio.sleep(1 / per_s)
 
     async def _churning(self, op: Churn) -> None:
-        before, number = "", 0
-        while True:
-            uid, number = f"uid-churn-{number}", number + 1
+        cluster, (node,), service = self._cluster, op.nodes.nodes(), op.services.service()
+        for number in count():
+            uid = f"uid-churn-{number}"
+            node = replace(node, uid=f"uid-{node.name}-{number}")
             pods = PodsSeen(spec=op.spec, uids=uid, names=uid, revisions=b"")
-            self._cluster.create(Arrival(at_ms=self._cluster.now_ms(), pods=pods))
-            if before:
-                self._cluster.delete([before])
-            before = uid
+            cluster.create(Arrival(at_ms=cluster.now_ms(), pods=pods))
+            cluster.set_node(node)
+            cluster.remove_object(service.uid)
+            await asyncio.sleep(op.interval_s)
+            cluster.delete([uid])
+            cluster.remove_node(node.uid)
+            cluster.set_object(service)
             await asyncio.sleep(op.interval_s)
 
     def stop(self) -> None:

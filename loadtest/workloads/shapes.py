@@ -144,9 +144,11 @@ def _unschedulable(stuck: int) -> list[Op]:
 
 
 def _mixed_churn() -> list[Op]:
+    """As the pods are placed in less than a tenth of a second, 100 changes a second and not one."""
+    churn = CreateNodes(1, name="churn"), spec_of(9_000, priority=10), CreateService(labels("foo"))
     return [
         CreateNodes(NODES),
-        Churn(spec_of(9_000, priority=10)),
+        Churn(*churn, interval_s=0.01),
         CreatePods(10_000, PLAIN, measured=True),
         Barrier(),
     ]

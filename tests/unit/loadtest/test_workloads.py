@@ -11,6 +11,7 @@ from loadtest.workloads.ops import (
     CreateClaimedPods,
     CreateNodes,
     CreatePods,
+    CreateService,
     Workload,
 )
 from loadtest.workloads.parts import PLAIN
@@ -30,7 +31,8 @@ def played(tmp_path, *ops):
 
 def test_only_measured_pods_count_and_all_of_them(tmp_path):
     first, measured = CreatePods(7, PLAIN), CreatePods(5, PLAIN, measured=True)
-    stuck, churn = CreatePods(3, LARGE, stays=True), Churn(LARGE, 0.01)
+    stuck = CreatePods(3, LARGE, stays=True)
+    churn = Churn(CreateNodes(1, name="churn"), LARGE, CreateService(()), 0.01)
     nodes = CreateNodes(4, ("a", "b"))
     found = played(tmp_path, nodes, first, Barrier(), stuck, churn, measured, Barrier())
     assert (found.pods, found.bound) == (5, 5)
@@ -43,6 +45,15 @@ def test_bound_pods_go_while_others_come(tmp_path):
     first, measured = CreatePods(2, half, deletes_per_s=20), CreatePods(2, half, measured=True)
     found = played(tmp_path, CreateNodes(1), first, Barrier(), measured, Barrier())
     assert (found.pods, found.bound) == (2, 2)
+
+
+def test_nodes_that_come_and_go_take_pods(tmp_path):
+    """One that does not fit anywhere else is bound while the large node is there."""
+    large = CreateNodes(1, name="churn", amounts=((CPU, 9_000),))
+    churn = Churn(large, LARGE, CreateService(()), 0.1)
+    measured = CreatePods(1, LARGE, measured=True)
+    found = played(tmp_path, CreateNodes(1), churn, measured, Barrier())
+    assert (found.pods, found.bound) == (1, 1)
 
 
 def test_a_run_with_an_unbound_pod_is_void(tmp_path, monkeypatch):
