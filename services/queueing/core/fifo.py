@@ -54,9 +54,10 @@ class Fifo:
 
     def insert(self, pods: Pods, ids: I64, seqs: I64) -> bool:
         """Put pods, sorted by their order numbers, where these say; whether the head is another."""
-        if not self.live or int(seqs[0]) > self.seqs[-1]:
+        was_empty = not self.live
+        if was_empty or int(seqs[0]) > self.seqs[-1]:
             self.push(ids.tobytes(), seqs.tobytes())
-            return False
+            return was_empty
         first = self.head_seq(pods)
         stop = len(self.ids)
         here, numbers = view(self.ids, self.head, stop), view(self.seqs, self.head, stop)

@@ -1,5 +1,7 @@
 """Who is next at equal priority: kube-scheduler's Timestamp, when a pod came or failed last."""
 
+from shared.events.binding import BindFailed
+from shared.model.columns import pack
 from tests.unit.queueing.build import improved, pending, queue, refused, reserved, tried, tries
 
 BUSY = 9
@@ -74,3 +76,12 @@ def test_a_pod_that_changes_keeps_its_place():
         steps.when(pending(sig, 1), at_ms=2_200)
         assert steps.state.sigs[sig].fifo.first(steps.state.pods) == 1
     assert tries(steps.when(reserved(first))) == [(0, 2, [1])]
+
+
+def test_who_comes_back_after_an_equal_was_tried_keeps_its_place_before_others():
+    steps = queue(priorities=(0, 0))
+    first, second = tried(steps.when(pending(1, 1), pending(2, 2)))
+    steps.when(reserved(first), reserved(second), BindFailed(pack([1]), "abandoned"))
+    steps.when(BindFailed(pack([2]), "abandoned"))
+    assert tries(steps.when(pending(1, 3))) == [(0, 1, [3])]
+    assert tries(steps.when(at_ms=3_000)) == [(0, 1, [1]), (0, 2, [2])]
