@@ -100,6 +100,8 @@ def _count(standing: Standing, state: QueueingState) -> None:
         if sig.parked_live:
             text = parked_message(sig, state.config)
             reasons[text] = reasons.get(text, 0) + sig.parked_live
+    for plugin, held in state.held.items():
+        reasons[f"refused by permit plugin {plugin}"] = len(held)
     for gang in state.gangs.values() if counts[Pod.WAITING] else ():
         text = gang_message(gang)
         if text:

@@ -25,6 +25,7 @@ from shared.framework import custom
 from shared.framework.custom import HIGHER, LOWER, METHODS, Plugin, Registered
 from shared.framework.custom_args import type_of
 from shared.machine.core import Core
+from shared.model.wakes import KINDS
 from shared.ports.bind_plugin import BindPlugin
 
 AT_BIND = (custom.PERMIT, custom.PRE_BIND, custom.BIND, custom.POST_BIND)
@@ -131,6 +132,11 @@ def _check(path: Path, kind: type[Plugin]) -> None:
         raise UsageFault(f"{where}: has none of the methods {known}")
     if issubclass(kind, BindPlugin):
         _check_acting(kind, where)
+    elif hasattr(kind, "wakes"):
+        raise UsageFault(
+            f"{where}: wakes is for permit: who is refused a node is tried again when that, or "
+            "what is on it, changes"
+        )
     elif at_bind := set(points).intersection(AT_BIND):
         raise UsageFault(f"{where}: extends {min(at_bind)}: the class must extend BindPlugin")
     for methods in METHODS.values():
@@ -158,8 +164,22 @@ def _check_acting(kind: type[BindPlugin], where: str) -> None:
     for method in filter(kind.has, ("permit", "pre_bind", "bind", "post_bind")):
         if not inspect.iscoroutinefunction(getattr(kind, method)):
             raise UsageFault(f"{where}: {method} must be `async def`")
+    _check_wakes(kind, where)
     if not isinstance(kind.timeout_s, int | float) or not kind.timeout_s > 0:
         raise UsageFault(f"{where}: timeout_s must be a number of seconds above 0")
+
+
+def _check_wakes(kind: type[BindPlugin], where: str) -> None:
+    """Whether what pods of it wait for can happen. Raises UsageFault."""
+    if kind.wakes is None:
+        return
+    if not kind.has("permit"):
+        raise UsageFault(f"{where}: wakes is for permit: nobody else has pods wait for events")
+    if not isinstance(kind.wakes, tuple):
+        raise UsageFault(f"{where}: wakes must be a tuple")
+    for one in kind.wakes:
+        if one not in KINDS:
+            raise UsageFault(f"{where}: wakes {one!r}: must be one of {', '.join(KINDS)}")
 
 
 def _can_be_read(read: object) -> bool:

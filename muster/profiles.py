@@ -10,6 +10,7 @@ from muster.faults import UsageFault
 from shared.adapters.extenders import HttpBinders, HttpExtenders, ObjectSource
 from shared.adapters.worlds.scheduler_config import read_config
 from shared.framework import custom
+from shared.framework.custom import registered
 from shared.model.extenders import CALLED, Extender
 from shared.model.objects import (
     NO_EXECUTE,
@@ -22,7 +23,9 @@ from shared.model.objects import (
 )
 from shared.model.post_filter import LAST, NOWHERE
 from shared.model.profile import Configuration, CustomPlugin, Profile
+from shared.model.wakes import KINDS
 from shared.model.world import World
+from shared.ports.bind_plugin import BindPlugin
 from shared.ports.extenders import Binders, Judges
 
 PLUGIN = "PodTopologySpread"
@@ -117,12 +120,16 @@ def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict
     for option, claims in (("claims_except", NOWHERE), ("claims_last", LAST)):
         if names := tuple(one.name for one in profiles if one.claims == claims):
             queueing[option] = names
+    wakes = _wakes(profiles)
+    if wakes:
+        queueing["wakes"] = wakes
     more = {
         "ingest": {
             "schedulers": scheduler_names(config, ()),
             "default_spread": any(map(spreads_by_default, profiles)),
             "volumes": True,
             **_queue_plugins(profiles),
+            **({"wakes": _all_of(wakes)} if wakes else {}),
         },
         "queueing": queueing,
         "placement": {"profiles": msgspec.to_builtins(profiles)},
@@ -139,6 +146,20 @@ def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict
     if config.extenders:
         more["placement"]["extenders"] = msgspec.to_builtins(config.extenders)
     return {**options, **{name: {**found, **options.get(name, {})} for name, found in more.items()}}
+
+
+def _wakes(profiles: Sequence[Profile]) -> dict[str, list[str]]:
+    """For what pods wait that permit plugins of users refuse."""
+    found: dict[str, list[str]] = {}
+    for one in (plugin for profile in profiles for plugin in profile.permit):
+        kind = registered(one).__class__
+        assert issubclass(kind, BindPlugin), f"{one.name} decides, and does not act"
+        found[one.name] = list(KINDS if kind.wakes is None else kind.wakes)
+    return found
+
+
+def _all_of(wakes: dict[str, list[str]]) -> list[str]:
+    return sorted({kind for kinds in wakes.values() for kind in kinds})
 
 
 def _queue_plugins(profiles: Sequence[Profile]) -> dict[str, Any]:

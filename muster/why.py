@@ -18,6 +18,7 @@ from services.binding.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
 from services.placement.core.nominations import held_against
 from services.placement.core.state import PlacementState
 from services.placement.core.undecided import obstacle
+from services.queueing.core.held import is_held
 from services.queueing.core.messages import fit_error, gang_message, parked_message, sum_reasons
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.why import gated_message, why
@@ -298,6 +299,9 @@ def _standing(queue: QueueingState, pod: int, name: str) -> Answer:
     if code in (Pod.UNKNOWN, Pod.BOUND, Pod.GONE):
         return answer
     answer.detail = why(queue, pod)
+    if code is Pod.BACKOFF and is_held(queue, pod - queue.pods.base):
+        answer.state = STATES[Pod.PARKED]
+        return answer
     sig: Sig | None = queue.sigs.get(_number(queue, pod, "sig"))
     gang = queue.gangs.get(_number(queue, pod, "gang"))
     if gang is not None and not gang.committed:

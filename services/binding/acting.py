@@ -42,6 +42,16 @@ class Outcome(NamedTuple):
     text: str = ""
 
 
+class Refusal(NamedTuple):
+    """Why a pod may not go on, in kube-scheduler's words (empty = it may); the permit plugin that
+    says so; whether somebody failed instead.
+    """
+
+    text: str = ""
+    plugin: str = ""
+    error: bool = False
+
+
 class Acting:
     """Runs what the configuration names, which is given with each question."""
 
@@ -54,23 +64,23 @@ class Acting:
         """Whether anybody but DefaultBinder may want to bind such pods."""
         return spec.scheduler in config.bind or _binder(config, spec) is not None
 
-    async def permit(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> str:
-        """Why the pod may not have the node, in kube-scheduler's words; empty = all agree. They are
-        asked side by side, and so are all pods, for one may wait for another.
+    async def permit(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> Refusal:
+        """Why the pod may not have the node. They are asked side by side, and so are all pods, for
+        one may wait for another.
         """
         plugins = config.permit.get(spec.scheduler, ())
         asked = [asyncio.ensure_future(self._permitted(one, spec, ref, node)) for one in plugins]
         try:
             for said in asyncio.as_completed(asked):
-                text = await said
-                if text:
-                    return text
-            return ""
+                found = await said
+                if found.text:
+                    return found
+            return Refusal()
         finally:
             for one in asked:
                 one.cancel()
 
-    async def _permitted(self, one: CustomPlugin, spec: PodSpec, ref: PodRef, node: str) -> str:
+    async def _permitted(self, one: CustomPlugin, spec: PodSpec, ref: PodRef, node: str) -> Refusal:
         said, error = await self._asked(one, "permit", spec, ref, node, nullcontext())
         if error == DEADLINE:
             plugin = registered(one)
@@ -78,16 +88,21 @@ class Acting:
             waited = _go_duration(plugin.timeout_s)
             said = f"rejected due to timeout after waiting {waited} at plugin {one.name}"
             error = ""
-        return _refusal(one, PERMIT, said, error)
+        if error or said is None:
+            return _failure(one, PERMIT, error)
+        return Refusal(f"0/1 nodes are available: 1 {said or one.name}.", one.name)
 
-    async def pre_bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> str:
-        """Why the pod may not be bound, in kube-scheduler's words; empty = all are done."""
+    async def pre_bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> Refusal:
+        """Why the pod may not be bound. The name of a plugin that says no is not told: nothing that
+        happens makes it say something else, as in kube-scheduler.
+        """
         for one in config.pre_bind.get(spec.scheduler, ()):
             said, error = await self._asked(one, "pre_bind", spec, ref, node, self._room)
-            text = _refusal(one, PRE_BIND, said, error)
-            if text:
-                return text
-        return ""
+            if error:
+                return _failure(one, PRE_BIND, error)
+            if said is not None:
+                return Refusal(said or one.name)
+        return Refusal()
 
     async def bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> Outcome:
         """An extender goes before all plugins; one that may be ignored leaves it to them when it
@@ -167,11 +182,11 @@ def _go_duration(seconds: float) -> str:
     return f"{minutes:.0f}m{rest:g}s" if minutes else f"{rest:g}s"
 
 
-def _refusal(one: CustomPlugin, point: str, said: str | None, error: str) -> str:
-    """As kube-scheduler has it in a pod's condition; empty = the plugin agrees."""
-    if error:
-        return f'running {point} plugin "{one.name}": {error}'
-    return "" if said is None else f"0/1 nodes are available: 1 {said or one.name}."
+def _failure(one: CustomPlugin, point: str, error: str) -> Refusal:
+    """As kube-scheduler has it in a pod's condition, if there was an error."""
+    if not error:
+        return Refusal()
+    return Refusal(f'running {point} plugin "{one.name}": {error}', error=True)
 
 
 def _binder(config: Config, spec: PodSpec) -> Extender | None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from services.binding import judging, telling
-from services.binding.acting import TEXT_MAX, Acting
+from services.binding.acting import TEXT_MAX, Acting, Refusal
 from services.binding.core import BindingCore
 from services.binding.core.binds import OTHER, UNASSIGNED
 from services.binding.core.patches import may_write
@@ -249,7 +249,7 @@ class BindingShell:
             while not (await asyncio.wait((task,), timeout=LOOK_S))[0]:
                 if not self._is_asked(effect_id, pod):
                     return
-            self._offer(PreBindAnswers(effect_id, pack([pod]), (task.result(),)))
+            self._answer(effect_id, pod, task.result())
         finally:
             task.cancel()
 
@@ -260,8 +260,13 @@ class BindingShell:
         row = state.table.find(pod)
         node = state.node_names.get(state.table.nodes.item(row), "")
         spec = state.hooked[pod]
-        text = await self._acting.pre_bind(state.config, spec, ref_at(state, row), node)
-        self._offer(PreBindAnswers(effect_id, pack([pod]), (text,)))
+        found = await self._acting.pre_bind(state.config, spec, ref_at(state, row), node)
+        self._answer(effect_id, pod, found)
+
+    def _answer(self, effect_id: int, pod: int, found: Refusal) -> None:
+        plugins = (found.plugin,) if found.plugin else ()
+        errors = (True,) if found.error else ()
+        self._offer(PreBindAnswers(effect_id, pack([pod]), (found.text,), plugins, errors))
 
     async def _post_bind(self, effect_id: int, pod: int) -> None:
         state = self._state()

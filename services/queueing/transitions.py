@@ -19,7 +19,7 @@ class Pod(IntEnum):
     ASKING = 6  # parked, preemption looks for victims
     PREEMPTING = 7  # parked, victims are leaving: nobody asks for it, but it may go elsewhere
     NOMINATED = 8  # the victims are gone, to be tried at the nominating shard
-    BACKOFF = 9  # waits for its backoff to end
+    BACKOFF = 9  # waits for its backoff to end, or refused by a permit plugin of a user
     WAITING = 10  # member of a gang that is not being tried
     TRYING = 11  # member of a gang that permit is trying
     RESERVED = 12  # has a node, not known to be bound
@@ -56,11 +56,14 @@ _RULES: tuple[tuple[str, Pod, tuple[Pod, ...]], ...] = (
     ("reserved", Pod.RESERVED, (Pod.IN_FLIGHT,)),
     ("refused", Pod.LEFT, (Pod.IN_FLIGHT,)),
     ("parked", Pod.PARKED, (Pod.READY, Pod.LEFT)),
-    ("woken", Pod.READY, (Pod.PARKED, Pod.PREEMPTING)),
+    ("woken", Pod.READY, (Pod.PARKED, Pod.PREEMPTING, Pod.BACKOFF)),
     (
         "delayed",
         Pod.BACKOFF,
-        (Pod.PARKED, Pod.PREEMPTING, Pod.ASKING, Pod.IN_FLIGHT, Pod.TRYING, Pod.RESERVED),
+        (
+            *(Pod.PARKED, Pod.PREEMPTING, Pod.ASKING, Pod.IN_FLIGHT, Pod.TRYING, Pod.RESERVED),
+            Pod.BACKOFF,
+        ),
     ),
     ("activated", Pod.READY, (Pod.BACKOFF,)),
     ("preempt_asked", Pod.ASKING, (Pod.PARKED,)),

@@ -89,13 +89,15 @@ class PreBindsAsked(Event, frozen=True, gc=False):
 
 
 class PreBindFailed(Event, frozen=True, gc=False):
-    """A permit or preBind plugin of a user says no, or failed: the pod is given up, to be tried
-    again.
+    """A permit or preBind plugin of a user says no, or failed (`error`): the pod is given up, to be
+    tried again. `plugin`: the permit plugin that says no.
     """
 
     pod: int
     node: int
     reason: str
+    plugin: str = ""
+    error: bool = False
 
 
 class PostBindsAsked(Event, frozen=True, gc=False):
@@ -153,7 +155,8 @@ class BindFailed(Event, frozen=True, gc=False):
     abandoned (fenced; may be tried elsewhere), failed (the same after an extender or a plugin of a
     user did not bind it; `texts` say why), or refused (by a plugin of a user, or because its
     volumes are promised otherwise, before any was sent). After the last two it is tried again once
-    its backoff is over.
+    its backoff is over, or if a permit plugin says no once something has happened: `plugins` has
+    its name, parallel to `ids`, where any did.
     `nodes` are the nodes that failed, parallel to `ids`: a shard that has placed the pod anew
     before this arrives must not give the new reservation back.
     """
@@ -162,6 +165,7 @@ class BindFailed(Event, frozen=True, gc=False):
     reason: str
     nodes: bytes = b""
     texts: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement", "permit")

@@ -265,6 +265,17 @@ class WorldListed(Event, frozen=True, gc=False):
         return ("queueing",)
 
 
+class Happened(Event, frozen=True, gc=False):
+    """Events of these kinds (shared/model/wakes.py) are among the facts told so far; only kinds for
+    which a plugin of a user may have pods wait.
+    """
+
+    kinds: tuple[str, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
+
+
 class ListApplied(Event, frozen=True, gc=False):
     """A bracket closed; the derived deletes are in the events beside this one."""
 
@@ -320,4 +331,5 @@ IngestEvent = (
     | ListDoubted
     | ListAsked
     | SourceAdvanced
+    | Happened
 )

@@ -173,12 +173,14 @@ class VolumeAnswers(Event, frozen=True, gc=False):
 
 class PreBindAnswers(Event, frozen=True, gc=False):
     """What permit or preBind plugins of users came to: a text for each pod, empty = they agree, or
-    are done.
+    are done; which permit plugin refused it, and whether it came to an error, where any did.
     """
 
     effect: int
     ids: bytes
     texts: tuple[str, ...]
+    plugins: tuple[str, ...] = ()
+    errors: tuple[bool, ...] = ()
 
 
 class PostBindAnswers(Event, frozen=True, gc=False):

@@ -26,10 +26,12 @@ class BoundPod(Pod):
 
 class BindPlugin(Plugin):
     """Extend it and write the methods you need; see docs/plugins.md. `reads` as of `Plugin`; a
-    method that takes longer than `timeout_s` has failed.
+    method that takes longer than `timeout_s` has failed. Pods that `permit` refuses wait for one of
+    the events `wakes` (shared/model/wakes.py; None = any, empty = none).
     """
 
     timeout_s: ClassVar[float] = TIMEOUT_S
+    wakes: ClassVar[tuple[str, ...] | None] = None
 
     async def permit(self, pod: BoundPod, node: str) -> str | None:
         """Whether the pod may have this node: why not, or None. It may take as long as `timeout_s`,

@@ -1,8 +1,9 @@
 """Plugins that act, of a run on a real API server: one that binds by requests of its own, one that
-lets two pods wait for each other.
+lets two pods wait for each other, one that has a pod wait for an event.
 """
 
 import json
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.live.world import PODS, create_nodes, delete_pods, muster_run, nodes_
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 ROOT = Path(__file__).parents[2]
+QUIET_S = 4.0
 BINDS = '''
 import asyncio
 import json
@@ -130,3 +132,36 @@ def test_two_pods_wait_for_each_other_at_permit(servers: KubeServers, case: Case
         until("both are bound", lambda: all(nodes_of(api).values()))
     found = case.verdict(journals.of_file(tmp_path / "run" / "journals.db")).problems
     assert found == [], found
+
+
+def test_a_pod_waits_for_the_event_that_its_permit_plugin_names(
+    servers: KubeServers, case: Case, tmp_path: Path
+):
+    """The example of docs/plugins.md; while its file is not there, it fails."""
+    api, audited, plugin = servers.api, tmp_path / "audited.txt", tmp_path / "mine.py"
+    code = (ROOT / "examples/plugins/audited.py").read_text(encoding="utf-8")
+    plugin.write_text(code.replace("audited.txt", str(audited)), encoding="utf-8")
+    words = ["--config", _config(tmp_path, permit=["Audited"]), "--plugin", str(plugin)]
+
+    def condition() -> tuple[str, str]:
+        found = api.get(f"{PODS}/waits").ok()["status"].get("conditions", [])
+        return (found[0]["reason"], found[0]["message"]) if found else ("", "")
+
+    with muster_run(servers.kubeconfig, tmp_path, *words):
+        api.create(PODS, pod("waits")).ok()
+        until("it fails", lambda: condition()[0] == "SchedulerError")
+        assert condition()[1].startswith('running Permit plugin "Audited": FileNotFoundError: ')
+        audited.write_text("node-z", encoding="utf-8")
+        until("it is refused", lambda: condition()[0] == "Unschedulable")
+        assert condition()[1] == "0/1 nodes are available: 1 node(s) had not been audited."
+        audited.write_text("node-a node-b node-c", encoding="utf-8")
+        create_nodes(api, ["node-d"], cpu=1)
+        time.sleep(QUIET_S)
+        assert not nodes_of(api)["waits"], "another node is nothing to its plugin"
+        labels = {"metadata": {"labels": {"audited": "yes"}}}
+        api.request("PATCH", "/api/v1/nodes/node-b", labels).ok()
+        until("it is bound", lambda: bool(nodes_of(api)["waits"]))
+    found = case.verdict(journals.of_file(tmp_path / "run" / "journals.db")).problems
+    assert found == [], found
+    delete_pods(api)
+    api.request("DELETE", "/api/v1/nodes/node-d").ok()

@@ -194,7 +194,14 @@ def _report(state: BindingState) -> Iterator[Event]:
             ids = _packed(failed.ids)
             pods = unpack(ids).tolist() if reason == "failed" else ()
             texts = tuple(state.bind_no[pod] for pod in pods)
-            yield own.BindFailed(ids, reason, _packed(failed.nodes), texts)
+            plugins = _refused_by(state, ids) if reason == "refused" else ()
+            yield own.BindFailed(ids, reason, _packed(failed.nodes), texts, plugins)
+
+
+def _refused_by(state: BindingState, ids: bytes) -> tuple[str, ...]:
+    """Which permit plugin of a user is against each of these pods, if any is against one."""
+    found = tuple(state.refused_by.get(pod, "") for pod in unpack(ids).tolist())
+    return found if any(found) else ()
 
 
 def _packed(parts: list[Any]) -> bytes:
@@ -213,6 +220,8 @@ def _bind_failed(state: BindingState, event: own.BindFailed) -> None:
     if event.texts:
         for pod in unpack(event.ids).tolist():
             del state.bind_no[pod]
+    if event.plugins:
+        state.refused_by.clear()
     _reported(state, event.reason)
 
 

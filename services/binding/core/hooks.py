@@ -39,8 +39,10 @@ def asked(state: BindingState, event: PermitsAsked | PreBindsAsked) -> None:
 
 def pre_bind_answers(state: BindingState, event: PreBindAnswers) -> None:
     """Answers to one effect; those that come late or twice concern nobody."""
-    table = state.table
-    for pod, text in zip(unpack(event.ids).tolist(), event.texts, strict=True):
+    table, ids = state.table, unpack(event.ids).tolist()
+    plugins = event.plugins or ("",) * len(ids)
+    errors = event.errors or (False,) * len(ids)
+    for pod, text, plugin, error in zip(ids, event.texts, plugins, errors, strict=True):
         row = table.find(pod)
         if row < 0 or table.effects.item(row) != event.effect:
             continue
@@ -49,6 +51,8 @@ def pre_bind_answers(state: BindingState, event: PreBindAnswers) -> None:
             continue
         if text:
             state.pre_bind_no[pod] = text
+            if plugin or error:
+                state.pre_bind_by[pod] = plugin, error
         elif phase == Phase.PERMITTING:
             permitted(state, row)
         else:
@@ -59,7 +63,8 @@ def pre_bind_answers(state: BindingState, event: PreBindAnswers) -> None:
 def give_up(state: BindingState) -> Iterator[Event]:
     """Who is not bound, because a plugin says so."""
     for pod, text in sorted(state.pre_bind_no.items()):
-        yield PreBindFailed(pod, state.table.nodes.item(state.table.row(pod)), text)
+        node = state.table.nodes.item(state.table.row(pod))
+        yield PreBindFailed(pod, node, text, *state.pre_bind_by.get(pod, ()))
 
 
 def ask_post_binds(state: BindingState) -> Iterator[Event]:
@@ -71,8 +76,10 @@ def ask_post_binds(state: BindingState) -> Iterator[Event]:
 def pre_bind_failed(state: BindingState, event: PreBindFailed) -> None:
     """Nothing was sent: the pod is given up at once, and shows why."""
     move(state, state.table.row(event.pod), "pre_bind_failed")
+    if event.plugin:
+        state.refused_by[event.pod] = event.plugin
     if state.config.status_patches:
-        waits_for(state, event.pod, event.reason)
+        waits_for(state, event.pod, event.reason, is_error=event.error)
 
 
 def post_binds_asked(state: BindingState, event: PostBindsAsked) -> None:

@@ -102,6 +102,7 @@ def has_permit(state: BindingState, pod: int) -> bool:
 def _unhook(state: BindingState, pod: int, node: int, end: Phase) -> None:
     """The pod's bind is over; plugins of users may want to know that it is bound."""
     state.pre_bind_no.pop(pod, None)
+    state.pre_bind_by.pop(pod, None)
     if end is not Phase.ABANDONED:
         state.bind_no.pop(pod, None)
     spec = state.hooked.pop(pod, None)

@@ -76,6 +76,8 @@ class Saved(msgspec.Struct, kw_only=True):
     volumes: list[tuple[int, tuple[Choice, ...]]] = []
     hooked: list[tuple[PodSpec, bytes]] = []
     pre_bind_no: list[tuple[int, str]] = []
+    pre_bind_by: list[tuple[int, tuple[str, bool]]] = []
+    refused_by: list[tuple[int, str]] = []
     bind_no: list[tuple[int, str]] = []
     post_binds: list[tuple[int, PostBind]] = []
     promises: list[tuple[int, Promise]] = []
@@ -128,6 +130,8 @@ def dump(state: BindingState) -> Any:
         volumes=sorted(state.volumes.items(), key=lambda one: one[0]),
         hooked=_hooked(state),
         pre_bind_no=sorted(state.pre_bind_no.items()),
+        pre_bind_by=sorted(state.pre_bind_by.items()),
+        refused_by=sorted(state.refused_by.items()),
         bind_no=sorted(state.bind_no.items()),
         post_binds=[(pod, state.post_binds[pod]) for pod in sorted(state.post_binds)],
         promises=[(pod, state.promises[pod]) for pod in sorted(state.promises)],
@@ -146,7 +150,7 @@ def _without_new(body: dict[str, Any]) -> dict[str, Any]:
     are none: its bytes are compared with those of older snapshots.
     """
     for part, names in (
-        (body, ("hooked", "pre_bind_no", "bind_no", "post_binds")),
+        (body, ("hooked", "pre_bind_no", "bind_no", "post_binds", "pre_bind_by", "refused_by")),
         (
             body,
             ("promises", "promises_over", "last_promise", "taken", "judge_new", "judged", "errors"),
@@ -274,6 +278,7 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.volumes = dict(saved.volumes)
     state.hooked = {pod: spec for spec, ids in saved.hooked for pod in unpack(ids).tolist()}
     state.pre_bind_no, state.post_binds = dict(saved.pre_bind_no), dict(saved.post_binds)
+    state.pre_bind_by, state.refused_by = dict(saved.pre_bind_by), dict(saved.refused_by)
     state.bind_no = dict(saved.bind_no)
     state.post_new = {pod: True for pod, one in state.post_binds.items() if not one.effect}
     for pod, promise in saved.promises:

@@ -97,6 +97,8 @@ class BindingState(MachineState):
         self.taken: dict[int, str] = {}  # who came too late for its volumes, and why
         self.hooked: dict[int, PodSpec] = {}  # open binds at which plugins of users act
         self.pre_bind_no: dict[int, str] = {}  # those of them that a plugin is against, and why
+        self.pre_bind_by: dict[int, tuple[str, bool]] = {}  # which permit plugin, or it failed
+        self.refused_by: dict[int, str] = {}  # given up, and to be told for which permit plugin
         self.bind_no: dict[int, str] = {}  # those that were not bound by whom they were left to
         self.post_binds: dict[int, PostBind] = {}
         self.post_new: dict[int, bool] = {}  # those that are not asked for yet

@@ -4,6 +4,7 @@ from itertools import repeat
 
 import numpy as np
 
+from services.ingest.core.happened import note
 from services.ingest.core.nodes import SHARD_BITS, SHARD_MASK, waiting_code
 from services.ingest.core.started import tell_started
 from services.ingest.core.state import IngestState
@@ -11,6 +12,7 @@ from services.ingest.core.table import I32
 from shared.events.ingest import PodsAssigned, PodsPending
 from shared.events.observed import PodsBoundSeen
 from shared.model.columns import I64, pack, split, unpack
+from shared.model.wakes import POD_ADD
 
 UNASSIGNED = "-"
 
@@ -52,6 +54,8 @@ def _bound_one(state: IngestState, event: PodsBoundSeen) -> bool:
         columns = (table.ids.item(slot), table.sigs.item(slot), node)
         packed = [value.to_bytes(8, "little") for value in columns]
         state.outbox.append(PodsAssigned(key & SHARD_MASK, *packed))
+        if state.config.wakes:
+            note(state, POD_ADD)
     return True
 
 
@@ -70,6 +74,8 @@ def assign(state: IngestState, slots: I64, names: list[str]) -> None:
     if before.any():
         stop_waiting(state, before[changed])
     table.nodes[slots[changed]] = codes[changed]
+    if state.config.wakes and changed.any():
+        note(state, POD_ADD)
     if unknown:
         overflow = slots[codes == -1]
         table.revisions[overflow] = 0

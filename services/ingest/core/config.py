@@ -13,7 +13,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `held_names_max` bounds the unknown node names that pods may wait for. With `default_spread`,
     pods without constraints of their own are spread by what selects them (profiles say how). With
     `volumes` shards are told of claims and volumes; journals of before they were do without.
-    `pre_enqueue` (by scheduler) and `queue_sort` are plugins of users.
+    `pre_enqueue` (by scheduler) and `queue_sort` are plugins of users. `wakes` are the kinds of
+    events that queueing is told of.
     """
 
     schedulers: tuple[str, ...] = ()
@@ -22,6 +23,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     volumes: bool = False
     pre_enqueue: dict[str, tuple[CustomPlugin, ...]] = {}
     queue_sort: CustomPlugin | None = None
+    wakes: tuple[str, ...] = ()
 
 
 def parse_config(options: dict[str, Any]) -> Config:

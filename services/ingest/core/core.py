@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from services.ingest.core import saved
+from services.ingest.core import happened, saved
 from services.ingest.core.assigned import pods_bound_seen
 from services.ingest.core.config import Config, parse_config
 from services.ingest.core.groups import budgets_gone, budgets_seen, gangs_gone, gangs_seen
@@ -18,6 +18,7 @@ from services.ingest.core.state import IngestState, WrongCluster
 from shared.events import observed as seen
 from shared.events.base import Configured, Event
 from shared.events.ingest import (
+    Happened,
     IngestEvent,
     ListAsked,
     NamespacesSet,
@@ -66,6 +67,7 @@ class IngestCore:
             seen.WatchAdvanced: _watch_advanced,
             seen.InputRejected: _input_rejected,
             **dict.fromkeys(OWN, _told),
+            Happened: happened.told,
             SourceAdvanced: _source_advanced,
         }
 
@@ -86,12 +88,14 @@ class IngestCore:
         while outbox and left_bytes > 0:
             left_bytes -= _size_bytes(outbox[0])
             yield outbox[0]
+        if not outbox and state.happened:
+            yield Happened(tuple(sorted(state.happened)))
         if not outbox and state.seen_revision > state.revision:
             yield SourceAdvanced(state.seen_revision)
 
     def due_ms(self, state: IngestState) -> int | None:
         """Ingest has no timers."""
-        waiting = bool(state.outbox) or state.seen_revision > state.revision
+        waiting = bool(state.outbox or state.happened) or state.seen_revision > state.revision
         return state.now_ms if waiting else None
 
     def effects(self, state: IngestState) -> Mapping[int, ListAsked]:

@@ -9,12 +9,14 @@ from hashlib import blake2b
 import numpy as np
 
 from services.ingest.core.asking import ask
+from services.ingest.core.happened import note
 from services.ingest.core.images import count, tell
 from services.ingest.core.started import tell_started
 from services.ingest.core.state import OVERFLOW, HeldNode, IngestState, Waiting
 from shared.events.ingest import NodesGone, NodesSet, PodsAssigned
 from shared.model.columns import pack
 from shared.model.objects import Node
+from shared.model.wakes import NODE_ADD, NODE_DELETE, node_changes
 
 ZONE = "topology.kubernetes.io/zone"
 NODES_PER_EVENT = 2_000
@@ -38,12 +40,15 @@ def nodes_seen(state: IngestState, nodes: list[Node]) -> None:
             held = _add(state, node)
             added.append(held)
             images += count(state, node, 1)
+            note(state, NODE_ADD)
         elif held.node == node:
             continue
         else:
             if held.node.images != node.images:
                 images += count(state, held.node, -1) + count(state, node, 1)
             _count_zone(state, held.node, held.shard, -1)
+            if state.config.wakes:
+                note(state, *node_changes(held.node, node))
             held.node = node
             _count_zone(state, node, held.shard, 1)
         told.setdefault(held.shard, []).append(held)
@@ -89,6 +94,8 @@ def nodes_gone(state: IngestState, uids: list[str]) -> None:
         lost.append(held)
         if len(state.shard_nodes) > 1:
             _remember_left(state, held)
+    if lost:
+        note(state, NODE_DELETE)
     for shard in sorted(told):
         state.outbox.append(NodesGone(shard, pack(told[shard])))
     if state.images and lost:

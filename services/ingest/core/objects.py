@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from services.ingest.core.happened import note_object
 from services.ingest.core.identity import tell_namespaces
 from services.ingest.core.spreading import follow
 from services.ingest.core.state import IngestState
@@ -20,6 +21,7 @@ def objects_seen(state: IngestState, objects: tuple[ClusterObject, ...]) -> None
         if before != one:
             state.objects[one.uid] = one
             changes.append((before, one))
+            note_object(state, one, "Add" if before is None else "Update")
     if changes:
         told, storage = _parted(state, [one for _before, one in changes])
         if told:
@@ -33,6 +35,8 @@ def objects_seen(state: IngestState, objects: tuple[ClusterObject, ...]) -> None
 def objects_gone(state: IngestState, uids: list[str]) -> None:
     """Deleted objects."""
     gone = [state.objects.pop(uid) for uid in dict.fromkeys(uids) if uid in state.objects]
+    for one in gone:
+        note_object(state, one, "Delete")
     if gone:
         told, storage = _parted(state, gone)
         if told:

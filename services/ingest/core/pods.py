@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.ingest.core.assigned import UNASSIGNED, assign, stop_waiting, tell_assigned, tell_held
+from services.ingest.core.happened import note
 from services.ingest.core.identity import (
     identified,
     is_ours,
@@ -32,6 +33,7 @@ from shared.events.ingest import BudgetCovers, PodsGone, PodsNamed, PodsPending
 from shared.events.observed import PodsDeletedSeen, PodsSeen
 from shared.model.columns import I64, join, pack, split, unpack
 from shared.model.objects import PodSpec
+from shared.model.wakes import POD_ADD, POD_DELETE, POD_UPDATE, POD_UPDATE_LABEL
 
 FEW = 64  # pods up to which Python's own minimum is quicker than numpy's
 
@@ -95,6 +97,8 @@ def _admit(state: IngestState, seen: Seen) -> None:
         if not newer:
             return
         seen = seen.part(newer)
+    if state.config.wakes:
+        note(state, POD_ADD)
     event, count = seen.event, len(seen.uids)
     first = state.next_pod
     state.next_pod += count
@@ -188,6 +192,8 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
     newly = (table.nodes[slots] == 0) & ~pending
     changed = other_sig | other_gang | (table.gated[slots] != event.gated)
     old_sigs, old_gangs = table.sigs[slots[other_sig]], table.gangs[slots[other_gang]]
+    if state.config.wakes:
+        _note_update(state, event, slots, changed, other_labels)
     table.gated[slots] = event.gated
     table.terminating[slots] = event.terminating
     other_who = np.zeros(len(slots), bool)
@@ -212,6 +218,19 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
     if state.interest:
         tell_relabelled(state, slots[other_who | (other_sig & pending)])
     drop_many(state, old_sigs, old_labels, old_gangs)
+
+
+def _note_update(
+    state: IngestState,
+    event: PodsSeen,
+    slots: I64,
+    changed: NDArray[np.bool_],
+    other_labels: NDArray[np.bool_],
+) -> None:
+    if other_labels.any():
+        note(state, POD_UPDATE, POD_UPDATE_LABEL)
+    if changed.any() or (state.pods.terminating[slots] != event.terminating).any():
+        note(state, POD_UPDATE)
 
 
 def _other_who(state: IngestState, sigs: I32, spec: PodSpec) -> NDArray[np.bool_]:
@@ -250,6 +269,8 @@ def forget(state: IngestState, slots: list[int]) -> None:
     """Drop pods whose uids are already taken out of the table, and tell everybody."""
     if not slots:
         return
+    if state.config.wakes:
+        note(state, POD_DELETE)
     table = state.pods
     if len(slots) == 1:
         slot = slots[0]

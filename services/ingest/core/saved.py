@@ -67,6 +67,7 @@ class Saved(msgspec.Struct, kw_only=True):
     unlisted: list[str]
     effects: list[ListAsked]
     outbox: list[IngestEvent]
+    happened: list[str] = []
 
 
 def dump(state: IngestState) -> Any:
@@ -109,8 +110,14 @@ def dump(state: IngestState) -> Any:
         unlisted=sorted(state.unlisted),
         effects=[effect for _id, effect in sorted(state.effects.items())],
         outbox=cast(list[IngestEvent], list(state.outbox)),
+        happened=sorted(state.happened),
     )
-    return msgspec.to_builtins(saved, builtin_types=(bytes,))
+    body = msgspec.to_builtins(saved, builtin_types=(bytes,))
+    # Without such plugins the dump's bytes are those of older ones.
+    for part, name in ((body, "happened"), (body["config"], "wakes")):
+        if not part[name]:
+            del part[name]
+    return body
 
 
 def _label_places(
@@ -156,6 +163,7 @@ def load(body: Any, placements: int) -> IngestState:
     state.unlisted = saved.unlisted
     state.effects = {asked.effect: asked for asked in saved.effects}
     state.outbox.extend(saved.outbox)
+    state.happened = dict.fromkeys(saved.happened)
     return state
 
 

@@ -149,6 +149,7 @@ class IngestState(MachineState):
         self.listed_pods = self.listed_objects = 0
         self.effects: dict[int, ListAsked] = {}
         self.outbox: deque[Event] = deque()
+        self.happened: dict[str, None] = {}  # kinds of events to be told of
 
     @property
     def spreads(self) -> bool:

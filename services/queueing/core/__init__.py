@@ -1,7 +1,8 @@
 """Queueing's core: what is tried next, in which batch, at which shard; what waits, and why.
 
 A pod is in one of the states of `services.queueing.transitions`. Modules: `intake` (ingest's
-facts), `relabel` (pods that are somebody now), `answers` (shards, binding), `gangs` and `members`,
+facts), `relabel` (pods that are somebody now), `answers` (shards, binding), `held` (whom
+permit plugins of users refused), `gangs` and `members`,
 `preempting`, `own` (the effect of its own events), `looks` (messages that stay true), `deciding`
 (the step), `lanes` (priority index), `routing` (batch and shard).
 
@@ -18,6 +19,7 @@ from services.queueing.core import (
     answers,
     deciding,
     gangs,
+    held,
     intake,
     looks,
     members,
@@ -36,6 +38,7 @@ from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import (
     GangGone,
     GangSet,
+    Happened,
     PodsAssigned,
     PodsGone,
     PodsPending,
@@ -87,6 +90,7 @@ def _configured(state: QueueingState, event: Configured) -> None:
     state.config = parse_config(event.config.get("queueing", {}))
     if state.config.unschedulable_max_ms != before.unschedulable_max_ms:
         reindex(state)
+    held.configured(state)
     for number in sorted(state.gangs):
         members.touch(state, state.gangs[number])
 
@@ -103,6 +107,7 @@ def _world_listed(state: QueueingState, event: WorldListed) -> None:
 HANDLERS: dict[type[Event], Callable[[QueueingState, Any], None]] = {
     Configured: _configured,
     WorldListed: _world_listed,
+    Happened: held.happened,
     SignatureDefined: intake.defined,
     SignaturesQueued: intake.queued,
     SignatureRetired: intake.retired,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from services.queueing.core import looks, members, moves, preempting
+from services.queueing.core import held, looks, members, moves, preempting
 from services.queueing.core.pods import SMALL
 from services.queueing.core.relabel import concerned
 from services.queueing.core.state import Attempt, Left, QueueingState, Sig, by_number, refusal_of
@@ -16,6 +16,7 @@ from services.queueing.transitions import Pod
 from shared.events.binding import BindFailed, Bound
 from shared.events.placement import Improved, Refused, Reserved, ShardDigest
 from shared.model.columns import I64, few, size, unpack
+from shared.model.wakes import POD_DELETE
 
 IN_FLIGHT = int(Pod.IN_FLIGHT)
 
@@ -35,20 +36,25 @@ def reserved(state: QueueingState, event: Reserved) -> None:
     rows = pods.rows(ids)
     state.answered(attempt, len(ids), placed=True)
     pods.move("reserved", ids, rows)
-    pods.attempt[rows] = 0
+    pods.attempt[rows] = _kept(state, attempt)
     members.count(state, rows, running=1)
+
+
+def _kept(state: QueueingState, attempt: Attempt) -> int:
+    """What a reserved pod's attempt is remembered by, if a permit plugin may still refuse it."""
+    return attempt.attempt if state.config.wakes else 0
 
 
 def _reserved_few(state: QueueingState, attempt: Attempt, ids: Sequence[int]) -> None:
     """The same for a handful, without arrays."""
-    pods, count = state.pods, 0
+    pods, count, kept = state.pods, 0, _kept(state, attempt)
     for pod in ids:
         row = pod - pods.base
         if not pods.base <= pod < pods.top or pods.state_at[row] != IN_FLIGHT:
             continue
         if pods.attempt_at[row] == attempt.attempt:
             pods.move_one("reserved", row)
-            pods.attempt_at[row] = 0
+            pods.attempt_at[row] = kept
             count += 1
     if count:
         state.answered(attempt, count, placed=True)
@@ -163,8 +169,33 @@ def bind_failed(state: QueueingState, event: BindFailed) -> None:
     if event.reason == "foreign":
         moves.finish(state, "bound", event.ids)
         return
-    pods, ids = state.pods, unpack(event.ids)
+    if not state.config.wakes:
+        _back_off(state, unpack(event.ids))
+        return
+    plugins = event.plugins or ("",) * size(event.ids)
+    for pod, plugin in zip(unpack(event.ids).tolist(), plugins, strict=True):
+        _one_failed(state, pod, plugin)
+        # A place is free again; that is no news to who has left it.
+        held.note(state, POD_DELETE, but=pod)
+
+
+def _one_failed(state: QueueingState, pod: int, plugin: str) -> None:
+    """Whom a permit plugin refused waits for an event; a member is tried again without its gang."""
+    pods, one = state.pods, np.array([pod], np.int64)
+    row = pod - pods.base
+    is_on_its_way = pods.state_of(pod) in (Pod.RESERVED, Pod.IN_FLIGHT)
+    if not is_on_its_way or pods.gang[row] or plugin not in state.config.wakes:
+        _back_off(state, one)
+        return
+    attempt = int(pods.attempt[row])
+    moves.leave(state, one, pods.rows(one))
+    moves.refuse(state, one)
+    held.hold(state, pod, plugin, attempt)
+    moves.delay(state, one)
+
+
+def _back_off(state: QueueingState, ids: I64) -> None:
     for code in (Pod.RESERVED, Pod.IN_FLIGHT, Pod.TRYING):
-        found = pods.select(ids, code)
+        found = state.pods.select(ids, code)
         if len(found):
             moves.back_off(state, np.sort(found), is_error=True)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from services.queueing.core import stays
-from services.queueing.core.pods import STATES, backoff_ends
+from services.queueing.core.pods import HELD, STATES, backoff_ends
 from services.queueing.core.state import Gang, QueueingState, Sig
 from services.queueing.transitions import Pod
 
@@ -21,6 +21,11 @@ def check(state: QueueingState) -> None:
     ends, numbers = np.unique(waiting, return_counts=True)
     there = dict(zip(ends.tolist(), numbers.tolist(), strict=True))
     assert there == {end: one.live for end, one in state.backoff.items()}, "pods in backoff"
+    held = waiting % 2 == 1
+    held &= pods.errors[pods.in_state(Pod.BACKOFF) - pods.base] == HELD
+    known = sorted(pod for pods in state.held.values() for pod in pods)
+    assert known == pods.in_state(Pod.BACKOFF)[held].tolist(), "held pods"
+    assert set(known).issuperset(state.roused), "held no more, and tried again for it"
     for number in sorted(state.gangs):
         _check_gang(state, state.gangs[number])
     assert sorted(state.nominated) == pods.in_state(Pod.NOMINATED).tolist(), "nominated"

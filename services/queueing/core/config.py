@@ -39,7 +39,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reserved pods without a bind that stops dispatching (one second of the bind rate if higher).
     So long after a message was made or confirmed, shards look again (`confirm_ms`; 0 = never),
     after half of it where more than `WAIT_FEW` pods wait. For pods with these schedulerNames nobody
-    is ever ended: `preemption_except`. With these DynamicResources is not at postFilter
+    is ever ended: `preemption_except`. Pods that these permit plugins of users refuse wait for
+    these kinds of events: `wakes`. With these DynamicResources is not at postFilter
     (`claims_except`), or after DefaultPreemption (`claims_last`).
     """
 
@@ -56,6 +57,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     claims_except: tuple[str, ...] = ()
     claims_last: tuple[str, ...] = ()
     confirm_ms: int = 0
+    wakes: dict[str, tuple[str, ...]] = {}
 
 
 LEAST = {"credit_units": 1, "unschedulable_max_ms": 1, "unbound_max": 1}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from services.queueing.core import backoff, gangs, looks, preempting, stays
+from services.queueing.core import backoff, gangs, held, looks, preempting, stays
 from services.queueing.core.config import (
     GANGS_OPEN_MAX,
     HEAD_START_MS,
@@ -64,6 +64,8 @@ def _all(state: QueueingState) -> Iterator[Event]:
         yield TryFailed(*state.errors[0])
     yield from _closed_asks(state)
     yield from _wakes(state)
+    if state.roused:
+        yield from held.wakes(state)
     yield from _timers(state)
     yield from looks.decide(state)
     yield from _nominated(state)
@@ -80,7 +82,7 @@ def due_ms(state: QueueingState) -> int | None:
     if state.listing_ms:
         return None
     work = state.say or state.closed or state.wake or state.nominated or lane_over(state)
-    work = work or state.looked or state.gangs_looked or bool(state.errors)
+    work = work or state.looked or state.gangs_looked or bool(state.errors) or bool(state.roused)
     if work or _parkable(state) is not None or _next(state) is not None:
         return state.now_ms
     end = backoff.next_end(state)

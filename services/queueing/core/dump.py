@@ -66,8 +66,12 @@ def _fill(record: Any, names: tuple[str, ...], values: list[Any]) -> None:
 
 def dump(state: QueueingState) -> dict[str, Any]:
     """See Core.dump."""
+    config: dict[str, Any] = msgspec.to_builtins(state.config)
+    if not state.config.wakes:
+        del config["wakes"]  # older dumps have none
+    held = [[plugin, sorted(pods)] for plugin, pods in sorted(state.held.items())]
     return {
-        "config": msgspec.to_builtins(state.config),
+        "config": config,
         "numbers": [state.next_attempt, state.next_seq],
         "pods": _dump_pods(state.pods),
         "sigs": [_dump_sig(state.sigs[sig]) for sig in sorted(state.sigs)],
@@ -89,6 +93,9 @@ def dump(state: QueueingState) -> dict[str, Any]:
         "heirs": [list(heir) for heir in state.heirs],
         **({"errors": [list(one) for one in state.errors]} if state.errors else {}),
         **({"gates": [list(one) for one in sorted(state.gates.items())]} if state.gates else {}),
+        **({"held": held} if held else {}),
+        **({"happened": dict(sorted(state.happened.items()))} if state.happened else {}),
+        **({"roused": [list(one) for one in sorted(state.roused.items())]} if state.roused else {}),
         **({"leaving": sorted(state.leaving)} if state.leaving else {}),
         **({"retired": sorted(state.retired)} if state.retired else {}),
         **({"room": [list(one) for one in sorted(state.room.items())]} if state.room else {}),
@@ -154,6 +161,9 @@ def load(state: QueueingState, body: Any) -> None:
     state.heirs = [(at, old, new) for at, old, new in body.get("heirs", ())]
     state.errors = [(sig, ids, message) for sig, ids, message in body.get("errors", ())]
     state.gates = dict(body.get("gates", ()))
+    state.held = {plugin: dict.fromkeys(pods) for plugin, pods in body.get("held", ())}
+    state.happened = dict(body.get("happened", {}))
+    state.roused = dict(body.get("roused", ()))
     # Older snapshots have none: then nobody was tried while victims were leaving.
     waits = state.pods.in_state(Pod.PREEMPTING).tolist()
     state.leaving = dict.fromkeys(body.get("leaving", waits))

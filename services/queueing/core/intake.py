@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from services.queueing.core import members, moves
+from services.queueing.core import held, members, moves
 from services.queueing.core.dump import reindex
 from services.queueing.core.pods import SMALL, backoff_ends
 from services.queueing.core.state import QueueingState, Sig
@@ -129,11 +129,12 @@ def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
     if code >= Pod.BOUND or (same and is_gated == (code is Pod.GATED)):
         return
     one = np.array([pod], np.int64)
-    if code is Pod.BACKOFF:
+    is_held = code is Pod.BACKOFF and held.is_held(state, row)
+    if code is Pod.BACKOFF and not is_held:
         pods.sig[row] = event.sig
         state.backoff[int(backoff_ends(pods, slice(row, row + 1))[0])].line = None
         return
-    if code not in AT_REST and pod not in state.closed:
+    if code not in AT_REST and not is_held and pod not in state.closed:
         if not same:
             pods.sig[row] = event.sig
         return
@@ -146,7 +147,7 @@ def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
     if is_gated:
         if code is not Pod.GATED:
             pods.move("gated", one, pods.rows(one))
-    elif code in REFUSED:
+    elif code in REFUSED or is_held:
         moves.rejoin(state, one)
     else:
         moves.home(state, one)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from services.queueing.core import leaving, members, stays
+from services.queueing.core import held, leaving, members, stays
 from services.queueing.core.config import ATTEMPTS_MAX, backoff_end_ms
 from services.queueing.core.pods import CODES, SMALL, Rows, backoff_ends
 from services.queueing.core.state import QueueingState, Sig, by_number, take
@@ -53,6 +53,8 @@ def _leave(state: QueueingState, code: Pod, ids: I64, rows: Rows) -> None:
         case Pod.BACKOFF:
             for end, part in by_number(backoff_ends(pods, rows)):
                 state.undelay(end, len(part))
+            if state.held:
+                held.end(state, ids, rows)
         case Pod.WAITING:
             members.count(state, rows, waiting=-1)
         case Pod.RESERVED:

@@ -51,11 +51,15 @@ def _cells_of(column: NDArray[Any]) -> memoryview:
     return memoryview(cast(Any, column))
 
 
+HELD = -1
+"""In place of errors: a permit plugin of a user refused the pod; see the module `held`."""
+
+
 def backoff_ends(pods: "Pods", rows: Rows) -> I64:
-    """By what pods in backoff are kept: twice the time of its end, plus 1 after an error. Such a
-    backoff is never cut short.
+    """By what pods in backoff are kept: twice the time of its end, plus 1 after an error or if it
+    is held. Such a backoff is never cut short.
     """
-    ends: I64 = pods.until_ms[rows] * 2 + (pods.errors[rows] > 0)
+    ends: I64 = pods.until_ms[rows] * 2 + (pods.errors[rows] != 0)
     return ends
 
 

@@ -292,6 +292,9 @@ class QueueingState(MachineState):
         self.heirs: list[tuple[int, int, int]] = []  # (world position, signature, one made of it)
         # Tries that came to an error, to be told: signature, pods, what it said.
         self.errors: list[tuple[int, bytes, str]] = []
+        self.held: dict[str, dict[int, None]] = {}  # plugin -> pods; see the module `held`
+        self.happened: dict[str, int] = {}  # kind of event -> the first attempt after the last
+        self.roused: dict[int, str] = {}  # those of them that are tried again, and for what
         # Derived from the above.
         self.lanes: dict[int, list[Entry]] = {}  # shards that cannot be tried (bits) -> heap
         self.backoff: dict[int, Bucket] = {}  # see pods.backoff_ends

@@ -1,5 +1,6 @@
 """One line that explains where a pod stands, from the state alone; for people."""
 
+from services.queueing.core import held
 from services.queueing.core.messages import GATED, gang_message, listed, parked_message
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.transitions import Pod
@@ -34,6 +35,8 @@ def why(state: QueueingState, pod: int) -> str:
             return "waiting for the preemption for this pod to be finished"
         case Pod.NOMINATED:
             return f"its victims are gone: to be tried at shard {state.nominated[pod]}"
+        case Pod.BACKOFF if held.is_held(state, row):
+            return _held(state, pod)
         case Pod.BACKOFF:
             errors = int(pods.errors[row])
             return (
@@ -47,6 +50,15 @@ def why(state: QueueingState, pod: int) -> str:
             return f"gang {int(pods.gang[row])} is being tried: attempt {attempt}"
         case _:
             return "reserved: waits for its bind"
+
+
+def _held(state: QueueingState, pod: int) -> str:
+    """What it waits for."""
+    plugin = held.plugin_of(state, pod)
+    kinds = state.config.wakes.get(plugin, ())
+    until_ms = int(state.pods.until_ms[pod - state.pods.base])
+    for_what = f"waits for {', '.join(kinds)} in the cluster, or" if kinds else "waits"
+    return f"unschedulable: refused by permit plugin {plugin}, {for_what} until {until_ms} ms"
 
 
 def gated_message(state: QueueingState, pod: int) -> str:

@@ -6,6 +6,7 @@ import pytest
 from services.binding.core.binds import UNASSIGNED
 from shared.events.base import Configured
 from shared.events.binding import (
+    BindFailed,
     BindsAsked,
     FencesAsked,
     PermitsAsked,
@@ -48,8 +49,8 @@ def chosen(pairs=None):
     return hooked(pairs, volumes=(Choice("a", "c", "u", "v", "w"),))
 
 
-def done(effect: int, *pods: int, text: str = "") -> PreBindAnswers:
-    return PreBindAnswers(effect, pack(pods), (text,) * len(pods))
+def done(effect: int, *pods: int, text: str = "", **more) -> PreBindAnswers:
+    return PreBindAnswers(effect, pack(pods), (text,) * len(pods), **more)
 
 
 def steps_of_one():
@@ -245,6 +246,40 @@ def test_who_may_not_have_the_node_is_given_up_and_asked_about_again():
     assert not steps.state.volumes
     reloaded(steps)
     assert steps.when(hooked({1: 2})) == [PermitsAsked(2, pack([1]))]
+
+
+@pytest.mark.parametrize("point", ["permit", "pre_bind"])
+def test_an_error_of_a_plugin_is_written_as_one_and_a_refusal_is_not(point):
+    steps = binding(**{point: PLUGIN}, status_patches=True)
+    steps.when(named(1, 2), hooked({1: 1, 2: 1}))
+    steps.when(done(1, 1, text="broken", errors=(True,)), done(1, 2, text="no"))
+    assert (steps.state.messages, steps.state.errors) == ({1: "broken", 2: "no"}, {1: "broken"})
+
+
+def test_which_permit_plugin_says_no_is_told_with_the_end():
+    steps = binding(permit=PLUGIN)
+    (asking,) = steps.when(named(1, 2), hooked({1: 1, 2: 1}))
+    assert asking == PermitsAsked(1, pack([1, 2]))
+    steps.given(done(1, 1, text="alone", plugins=("One",)))
+    steps.given(done(1, 2, text="broken", errors=(True,)))
+    reloaded(steps)
+    events = steps.when()
+    assert events[:2] == [
+        PreBindFailed(1, 1, "alone", plugin="One"),
+        PreBindFailed(2, 1, "broken", error=True),
+    ]
+    assert events[2:] == [BindFailed(pack([1, 2]), "refused", pack([1, 1]), plugins=("One", ""))]
+    assert not steps.state.refused_by
+    assert not steps.state.pre_bind_by
+    reloaded(steps)
+
+
+def test_who_goes_away_before_the_answer_is_told_leaves_nothing_behind():
+    steps = permitting()
+    steps.given(done(1, 1, text="alone", plugins=("One",)), gone(1))
+    assert told(steps.when()) == [("BindFailed", [1], "gone", [1])]
+    assert not steps.state.pre_bind_by
+    reloaded(steps)
 
 
 def test_volumes_that_are_bound_while_the_pod_waits_are_not_written():

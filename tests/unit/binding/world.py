@@ -65,13 +65,13 @@ def evict_answers(effect: int, codes: dict[int, Answer]) -> EvictAnswers:
 
 
 def told(events: list[Event]) -> Any:
-    """Events as tuples of plain values, without texts where there are none."""
+    """Events as tuples of plain values, without texts and plugins where there are none."""
     out = []
     for event in events:
         values: list[object] = [type(event).__name__]
         for name in event.__struct_fields__:
             value = getattr(event, name)
-            if name == "texts" and not value:
+            if name in ("texts", "plugins") and not value:
                 continue
             values.append(unpack(value).tolist() if isinstance(value, bytes) else value)
         out.append(tuple(values))

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[3]
     ("place", "file"),
     [
         *((1, "off_spot.py"), (2, "teams.py"), (3, "licenses.py"), (4, "ledger.py")),
-        *((5, "pairs.py"), (6, "tenants.py"), (7, "near.py")),
+        *((5, "pairs.py"), (6, "tenants.py"), (7, "near.py"), (8, "audited.py")),
     ],
 )
 def test_the_page_shows_the_example(place, file):

@@ -9,7 +9,9 @@ import yaml
 from muster.cli import main
 from muster.faults import UsageFault
 from muster.plugins import load
+from muster.profiles import read_profiles, with_profiles
 from shared.framework.custom import PLUGINS
+from shared.model.wakes import KINDS
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs" / "plugins.md"
@@ -20,6 +22,7 @@ LICENSES, LICENSES_CONFIG = EXAMPLE / "licenses.py", EXAMPLE / "licenses-config.
 LEDGER, LEDGER_CONFIG = EXAMPLE / "ledger.py", EXAMPLE / "ledger-config.yaml"
 TENANTS, TENANTS_CONFIG = EXAMPLE / "tenants.py", EXAMPLE / "tenants-config.yaml"
 NEAR, NEAR_CONFIG = EXAMPLE / "near.py", EXAMPLE / "near-config.yaml"
+AUDITED, AUDITED_CONFIG = EXAMPLE / "audited.py", EXAMPLE / "audited-config.yaml"
 PAIRS, PAIRS_CONFIG = EXAMPLE / "pairs.py", EXAMPLE / "pairs-config.yaml"
 HEAD = "from muster.plugin import *\nimport numpy as np\nclass One(Plugin):\n"
 ACTS = "import time\nfrom muster.plugin import *\nclass One(BindPlugin):\n"
@@ -113,6 +116,19 @@ def _forgotten():
             ACTS + " timeout_s = 0\n async def bind(self, pod, node): pass\n",
             "One: timeout_s must be a number of seconds above 0",
         ),
+        (
+            ACTS + " wakes = ('Node/Grow',)\n async def permit(self, pod, node): pass\n",
+            "One: wakes 'Node/Grow': must be one of Pod/Add, Pod/Delete, Pod/Update,",
+        ),
+        (
+            ACTS + " wakes = 'Node/Add'\n async def permit(self, pod, node): pass\n",
+            "One: wakes must be a tuple",
+        ),
+        (
+            ACTS + " wakes = ()\n async def pre_bind(self, pod, node): pass\n",
+            "One: wakes is for permit: nobody else has pods wait for events",
+        ),
+        (HEAD + " wakes = ('Node/Add',)\n" + FILTER + "pass\n", "One: wakes is for permit: who"),
         (
             ACTS + " pass\nclass Two(Plugin): pass\n",
             "line 1: import time is not allowed: a replay would differ",
@@ -275,7 +291,7 @@ def test_a_plugin_that_acts_is_asked_before_each_bind_and_told_after_it(
     assert len(Path("ledger.txt").read_text().splitlines()) == len(lines)
     capsys.readouterr()
     assert main(["story", "pod/nobody", run]) == 0
-    assert "1 nobody pays for the pod." in capsys.readouterr().out
+    assert ": nobody pays for the pod" in capsys.readouterr().out
 
 
 def test_pods_that_wait_for_each_other_are_bound_and_replayed_without_the_plugin(tmp_path, capsys):
@@ -294,6 +310,41 @@ def test_pods_that_wait_for_each_other_are_bound_and_replayed_without_the_plugin
     capsys.readouterr()
     assert main(["story", "pod/low", run]) == 0
     assert "ask permit plugins about" in capsys.readouterr().out
+
+
+def test_pods_that_a_permit_plugin_refuses_wait_for_what_it_names(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run, path = str(tmp_path / "run"), _teams_world(tmp_path / "world.json", "100m")
+    Path("audited.txt").write_text("other")
+    plugin = ["--plugin", str(AUDITED)]
+    words = ["run", str(path), "--config", str(AUDITED_CONFIG), *plugin, "-o", "json"]
+    assert main([*words, "--run-dir", run]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["bound"], result["waiting"], result["problems"]) == (0, 3, [])
+    assert result["waiting_by_reason"] == {"node(s) had not been audited": 3}
+    PLUGINS.clear()
+    assert main(["replay", run]) == 0
+    capsys.readouterr()
+    assert main(["why", "pod", "default/low", run]) == 0
+    told = capsys.readouterr().out
+    assert "unschedulable" in told
+    assert "refused by permit plugin Audited, waits for Node/UpdateLabel in the cluster, or" in told
+    assert main(["story", "pod/low", run]) == 0
+    assert "1 node(s) had not been audited." in capsys.readouterr().out
+
+
+def test_a_profile_says_for_what_its_permit_plugins_have_pods_wait():
+    load([AUDITED])
+    found = with_profiles({}, read_profiles(AUDITED_CONFIG))
+    assert found["queueing"]["wakes"] == {"Audited": ["Node/UpdateLabel"]}
+    assert found["ingest"]["wakes"] == ["Node/UpdateLabel"]
+    load([PAIRS])
+    found = with_profiles({}, read_profiles(PAIRS_CONFIG))
+    assert found["queueing"]["wakes"] == {"Pairs": list(KINDS)}
+    load([LEDGER])
+    found = with_profiles({}, read_profiles(LEDGER_CONFIG))
+    assert "wakes" not in found["queueing"]
+    assert "wakes" not in found["ingest"]
 
 
 def test_a_binder_that_would_never_be_asked_is_refused(tmp_path, capsys):
