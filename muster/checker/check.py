@@ -8,6 +8,7 @@ from muster.checker import (
     backoffs,
     binds,
     gangs,
+    held,
     identity,
     ledger,
     posts,
@@ -93,6 +94,7 @@ def check(
     problems += backoffs.check(journals[QUEUEING])
     for shard in range(placements):
         problems += promises.check(journals[placement(shard)])
+    problems += held.check(journals[QUEUEING], journals[INGEST])
     problems += report.of_books()
     report.unsafe = len(problems)
     if is_at_rest and not problems:

@@ -432,8 +432,9 @@ class World:
     def none_moves(self) -> bool:
         """Whether pods only wait: with a short flush, parked ones are tried again for ever."""
         counts = self.state.pods.counts
-        moving = (Pod.READY, Pod.IN_FLIGHT, Pod.LEFT, Pod.NOMINATED, Pod.BACKOFF, Pod.TRYING)
-        return not any(counts[code] for code in moving)
+        moving = (Pod.READY, Pod.IN_FLIGHT, Pod.LEFT, Pod.NOMINATED, Pod.TRYING)
+        held = sum(map(len, self.state.held.values()))
+        return counts[Pod.BACKOFF] == held and not any(counts[code] for code in moving)
 
     def parked_sigs(self) -> set[int]:
         pods = self.state.pods

@@ -75,7 +75,7 @@ class Observer:
                 for pod in ids_of(event.ids):
                     self.open.pop(pod, None)
                     self.has_node.discard(pod)
-                    if event.reason != "abandoned":
+                    if event.reason not in ("abandoned", "refused"):
                         self.over.add(pod)
             case GangCommitted():
                 for pod in ids_of(event.ids):
