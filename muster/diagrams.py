@@ -13,6 +13,7 @@ from services.binding.transitions import EVICTIONS
 from services.binding.transitions import TRANSITIONS as BINDS
 from services.permit.transitions import TRANSITIONS as GANGS
 from services.placement.transitions import TRANSITIONS as LEDGER
+from services.preemption.transitions import GANG_TRANSITIONS as GANG_ASKS
 from services.preemption.transitions import TRANSITIONS as ASKS
 from services.queueing.transitions import TRANSITIONS as PODS
 
@@ -24,6 +25,7 @@ TABLES: dict[str, tuple[str, Table]] = {
     "placement": ("A pod in a shard's ledger", LEDGER),
     "permit": ("An attempt of a gang", GANGS),
     "preemption": ("A search for victims for one pod", ASKS),
+    "preemption, gangs": ("Room for a whole gang", GANG_ASKS),
     "binding": ("A bind", BINDS),
     "binding, evictions": ("A victim", EVICTIONS),
 }

@@ -55,3 +55,11 @@ def sim_config(settings: dict[str, dict[str, Any]], seed: int | None) -> SimConf
 def mesh_config(settings: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The services' part of the settings."""
     return {service: options for service, options in settings.items() if service != CLUSTER}
+
+
+def of_this_version(config: dict[str, Any]) -> dict[str, Any]:
+    """With what is on in new runs and was not known to older ones: their journals lack the options,
+    and are replayed without.
+    """
+    queueing = {"gang_preemption": True, **config.get("queueing", {})}
+    return {**config, "queueing": queueing}

@@ -40,6 +40,7 @@ from shared.model.extenders import ExtenderError, Victims
 from shared.model.objects import Budget, PodSpec
 from shared.model.post_filter import NOT_FOUND, around
 from shared.model.profile import V1_35, Configuration
+from shared.model.victims import Nominee
 
 SUCCESS, UNSCHEDULABLE = "Success", "Unschedulable"
 UNRESOLVABLE = "UnschedulableAndUnresolvable"
@@ -123,7 +124,7 @@ class _Shard:
                 self._evolve(PodsStarted(0, pack([number]), pack([placed.pod.start_ms])))
         for ask, one in enumerate(case.nominated, start=1):
             pod, sig = len(self._placed) + ask, self._sig(one.pod.spec)
-            nominate(self._state, ask, pod, sig, ids[one.node], b"")
+            nominate(self._state, Nominee(ask, pod, sig, ids[one.node]))
         self._state.start_index = case.start_index
         self._asked = len(self._placed) + len(case.nominated) + 1
         self._left = tuple(

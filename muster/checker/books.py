@@ -8,7 +8,7 @@ from muster.checker.fits import Load
 from muster.checker.journals import Problem
 from muster.checker.volumes import Volumes
 from shared.events.placement import ShardDigest
-from shared.events.preemption import DryRunAsked
+from shared.events.preemption import DryRunAsked, GangDryRunAsked
 from shared.model.objects import Node, PodSpec
 
 
@@ -20,6 +20,7 @@ class Nomination:
     node: int
     spec: PodSpec
     victims: tuple[int, ...]
+    gang: int = 0
 
 
 @dataclass
@@ -47,8 +48,11 @@ class Ledger:
     on_the_way: dict[int, OnTheWay] = field(default_factory=dict)
     holds: dict[tuple[int, int], set[int]] = field(default_factory=dict)
     nominations: dict[int, Nomination] = field(default_factory=dict)
+    # A gang's own, while members are held in their places; by attempt.
+    resting: dict[tuple[int, int], list[Nomination]] = field(default_factory=dict)
     covered: dict[int, set[int]] = field(default_factory=dict)
     asks: dict[int, DryRunAsked] = field(default_factory=dict)
+    gang_asks: dict[int, GangDryRunAsked] = field(default_factory=dict)
     namespaces: dict[str, Pairs] = field(default_factory=dict)
     volumes: Volumes = field(default_factory=Volumes)
     digest: ShardDigest | None = None
@@ -68,6 +72,12 @@ class Ledger:
             loads[node] = load
         standing = ((where, loads[row]) for row, where in self.nodes.items())
         return Around(spec, Neighbours(standing, self.namespaces, self.is_divided))
+
+    def drop_nomination(self, pod: int) -> None:
+        """A pod's own is over."""
+        self.nominations.pop(pod, None)
+        for key, resting in self.resting.items():
+            self.resting[key] = [one for one in resting if one.pod != pod]
 
     def put(self, pod: int, spec: PodSpec, node: int, mask: int = 0) -> None:
         """Charge a pod to a node, instead of wherever it was charged."""

@@ -6,7 +6,7 @@ A decision that does not fit into the books at that point is a violation, whatev
 
 from collections.abc import Iterator
 
-from muster.checker import victims
+from muster.checker import gang_victims, victims
 from muster.checker.books import Ledger, Nomination
 from muster.checker.fits import Load, all_fit, device_room, full_for, why_not
 from muster.checker.journals import Journal, Step
@@ -29,15 +29,17 @@ from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.placement import (
     CandidatesFound,
     GangHeld,
+    GangNominated,
     Nominated,
     NominationLost,
+    PlacesFound,
     Released,
     Reserved,
     ShardDigest,
     VolumesBound,
     VolumesFailed,
 )
-from shared.events.preemption import DryRunAsked, NominationCleared
+from shared.events.preemption import DryRunAsked, GangDryRunAsked, NominationCleared
 from shared.model.columns import pack, split, unpack
 from shared.model.ids import service_of
 from shared.model.objects import CPU, MEMORY, Node, PodSpec
@@ -74,17 +76,19 @@ def _consume(ledger: Ledger, source: str, event: Event, step: Step) -> None:
             held = ledger.holds.pop((event.gang, event.attempt), set())
             ledger.never_sent(held)
             ledger.release(held)
+            gang_victims.released(ledger, event.gang, event.attempt)
         case GangCommitted():
             committed = set(unpack(event.ids).tolist())
             held = ledger.holds.pop((event.gang, event.attempt), set())
             ledger.never_sent(held - committed)
             ledger.release(held - committed)
+            gang_victims.committed(ledger, event.gang)
         case NominationCleared():
-            found = ledger.nominations.get(event.pod)
-            if found is not None:
-                del ledger.nominations[event.pod]
+            ledger.drop_nomination(event.pod)
         case DryRunAsked():
             ledger.asks[event.ask] = event
+        case GangDryRunAsked():
+            ledger.gang_asks[event.ask] = event
         case _:
             pass
 
@@ -111,13 +115,13 @@ def _world(ledger: Ledger, event: Event) -> None:
                 if pod not in ledger.gone:
                     ledger.put(pod, ledger.specs[sig], node)
                     ledger.facts.add(pod)
-                    ledger.nominations.pop(pod, None)
+                    ledger.drop_nomination(pod)
         case PodsGone():
             for pod in unpack(event.ids).tolist():
                 ledger.gone.add(pod)
                 ledger.on_the_way.pop(pod, None)
                 ledger.take(pod)
-                ledger.nominations.pop(pod, None)
+                ledger.drop_nomination(pod)
         case PodsRelabelled():
             pairs = zip(unpack(event.ids).tolist(), unpack(event.sigs).tolist(), strict=True)
             for pod, sig in pairs:
@@ -157,7 +161,8 @@ def _decide(ledger: Ledger, event: Event, step: Step) -> None:
         case GangHeld():
             pods = unpack(event.ids).tolist()
             ledger.holds.setdefault((event.gang, event.attempt), set()).update(pods)
-            _reserve(ledger, step, _rows(event, unpack(event.sigs).tolist()))
+            _reserve(ledger, step, _rows(event, unpack(event.sigs).tolist()), event.gang)
+            gang_victims.held(ledger, event)
             for one in event.volumes:
                 _chosen(ledger, step, one.pod, one.choices)
         case Released():
@@ -166,8 +171,12 @@ def _decide(ledger: Ledger, event: Event, step: Step) -> None:
             victims.candidates(ledger, event, step)
         case Nominated():
             victims.nominate(ledger, event, step)
+        case PlacesFound():
+            gang_victims.places(ledger, event, step)
+        case GangNominated():
+            gang_victims.nominate(ledger, event, step)
         case NominationLost():
-            ledger.nominations.pop(event.pod, None)
+            ledger.drop_nomination(event.pod)
         case ShardDigest():
             ledger.digest = event
         case _:
@@ -180,7 +189,10 @@ def _rows(event: Reserved | GangHeld, sigs: list[int]) -> Iterator[tuple[int, in
     return zip(pods, sigs, unpack(event.nodes).tolist(), masks, strict=True)
 
 
-def _reserve(ledger: Ledger, step: Step, rows: Iterator[tuple[int, int, int, int]]) -> None:
+def _reserve(
+    ledger: Ledger, step: Step, rows: Iterator[tuple[int, int, int, int]], gang: int = 0
+) -> None:
+    """Places that are kept for its own `gang` are in no member's way."""
     for pod, sig, node, mask in rows:
         spec, where = ledger.specs[sig], ledger.nodes.get(node)
         if pod in ledger.gone:
@@ -194,7 +206,13 @@ def _reserve(ledger: Ledger, step: Step, rows: Iterator[tuple[int, int, int, int
         if where is None:
             ledger.blame("own-nodes", step.position, f"pod {pod} on node {node}, not of this shard")
             continue
-        _check_room(ledger, step, pod, spec, node, where, mask)
+        nominees = [
+            one
+            for one in ledger.nominations.values()
+            if one.node == node and one.pod != pod and one.spec.priority >= spec.priority
+            if not gang or one.gang != gang
+        ]
+        _check_room(ledger, step, pod, spec, node, where, mask, nominees)
         _check_devices(ledger, step, pod, spec, node, mask)
         # Who is on a node that nobody knows yet counts nowhere.
         known = ((one, row) for one, row in ledger.place.items() if row in ledger.nodes)
@@ -202,11 +220,20 @@ def _reserve(ledger: Ledger, step: Step, rows: Iterator[tuple[int, int, int, int
         for text in ledger.volumes.shared(spec, standing) if spec.volumes else ():
             ledger.blame("one-pod-per-claim", step.position, f"pod {pod}: {text}")
         ledger.put(pod, spec, node, mask)
-        ledger.nominations.pop(pod, None)
+        mine = ledger.nominations.get(pod)
+        if mine is not None and not (gang and mine.gang == gang):
+            del ledger.nominations[pod]
 
 
 def _check_room(
-    ledger: Ledger, step: Step, pod: int, spec: PodSpec, node: int, where: Node, mask: int
+    ledger: Ledger,
+    step: Step,
+    pod: int,
+    spec: PodSpec,
+    node: int,
+    where: Node,
+    mask: int,
+    nominees: list[Nomination],
 ) -> None:
     load = ledger.loads.get(node, Load())
     reason = why_not(spec, where, load)
@@ -225,11 +252,6 @@ def _check_room(
             text = f"pod {pod} on node {node} ({where.name}): {reason}"
             ledger.blame("rules-between-pods", step.position, text)
     _check_on_the_way(ledger, step, pod, spec, node)
-    nominees = [
-        one
-        for one in ledger.nominations.values()
-        if one.node == node and one.pod != pod and one.spec.priority >= spec.priority
-    ]
     if nominees:
         _check_nominated(ledger, step, pod, spec, node, mask, nominees)
 

@@ -12,19 +12,24 @@ from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsGone
 from shared.events.placement import (
     Candidate,
     CandidatesFound,
+    GangNominated,
     Nominated,
     NominationLost,
     NominationReady,
+    PlacesFound,
 )
 from shared.events.preemption import (
     DryRunAsked,
     EvictAsked,
     EvictRecalled,
+    GangDryRunAsked,
+    GangNominateAsked,
     NominateAsked,
+    NominationCleared,
     PreemptionClosed,
     PreemptionOpened,
 )
-from shared.events.queueing import PreemptAsked
+from shared.events.queueing import GangPreemptAsked, PreemptAsked
 from shared.model.columns import unpack
 
 
@@ -40,6 +45,18 @@ class Ask:
     lower: dict[int, frozenset[int]] = field(default_factory=dict)
     nominated: frozenset[int] | None = None
     closed: bool = False
+    band: int = 0  # the gang's ask, of a member
+
+
+@dataclass
+class Band:
+    """A gang's case: what is needed, and the asks of its members in the present round."""
+
+    gang: int
+    needed: int
+    offered: set[tuple[int, int]] = field(default_factory=set)  # (shard, node)
+    asks: list[int] = field(default_factory=list)
+    over: bool = False
 
 
 @dataclass
@@ -48,6 +65,7 @@ class Preemptions:
 
     facts: Facts
     asks: dict[int, Ask] = field(default_factory=dict)
+    bands: dict[int, Band] = field(default_factory=dict)
     together: dict[int, list[int]] = field(default_factory=dict)  # ask -> others of its dry run
     last_ask: int = 0
     newest: dict[int, int] = field(default_factory=dict)  # pod -> its last ask
@@ -91,6 +109,17 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
             for pod in (event.pod, *unpack(event.others).tolist()):
                 books.last_ask += 1
                 books.newest[pod] = books.last_ask
+        case GangPreemptAsked():
+            books.last_ask += 1
+        case PlacesFound():
+            band = books.bands.get(event.ask)
+            if band is not None:
+                band.offered |= {(event.shard, one.candidate.node) for one in event.places}
+        case GangNominated():
+            for one in event.nominees:
+                if one.ask in books.asks:
+                    leave = frozenset(unpack(one.victims).tolist())
+                    books.asks[one.ask].nominated = leave
         case PodsGone():
             for pod in unpack(event.ids).tolist():
                 books.gone.add(pod)
@@ -150,6 +179,12 @@ def _decide(books: Preemptions, event: Event, step: Step) -> None:
             _free(books, event.ask)
         case EvictRecalled():
             _free(books, event.ask)
+        case GangDryRunAsked():
+            books.bands[event.ask] = Band(event.gang, event.needed)
+        case GangNominateAsked():
+            _seat(books, event, step)
+        case NominationCleared():
+            _cleared(books, event)
         case _:
             pass
 
@@ -174,6 +209,42 @@ def _ask(books: Preemptions, event: DryRunAsked, step: Step) -> None:
             books.blame(
                 "budget", step.position, f"budget {budget}: {said[budget]} said left of {left}"
             )
+
+
+def _seat(books: Preemptions, event: GangNominateAsked, step: Step) -> None:
+    """A shard's part of a gang's places: what it has said, and nobody's victims."""
+    band = books.bands.get(event.ask)
+    if band is None:
+        books.blame("asked", step.position, f"places for ask {event.ask} nobody asked")
+        return
+    for one in event.nominees:
+        books.last_ask = max(books.last_ask, one.ask)
+        books.asks[one.ask] = Ask(one.pod, one.sig, band=event.ask)
+        band.asks.append(one.ask)
+        if (event.shard, one.node) not in band.offered:
+            text = f"ask {event.ask}: node {one.node} not offered"
+            books.blame("candidates", step.position, text)
+        shared = set(unpack(one.victims).tolist()) & set(books.evicting)
+        if shared:
+            text = f"ask {one.ask}: victims {sorted(shared)} shared"
+            books.blame("victims", step.position, text)
+
+
+def _cleared(books: Preemptions, event: NominationCleared) -> None:
+    """A member's ask is over, and with it the gang's: it has all its places or none."""
+    ask = books.asks.get(event.ask)
+    if ask is not None and ask.band:
+        ask.closed = books.bands[ask.band].over = True
+        _free(books, event.ask)
+
+
+def _check_whole(books: Preemptions, ask: Ask, step: Step) -> None:
+    """Nobody goes for a gang before all members that it needs have their places."""
+    band = books.bands[ask.band]
+    kept = [one for one in band.asks if books.asks[one].nominated is not None]
+    if band.over or len(kept) < band.needed:
+        text = f"gang {band.gang} has {len(kept)} places of {band.needed}, and pods go for it"
+        books.blame("gang-victims-whole", step.position, text)
 
 
 def _pick(books: Preemptions, event: NominateAsked, step: Step) -> None:
@@ -201,6 +272,8 @@ def _evict(books: Preemptions, event: EvictAsked, step: Step) -> None:
             "nominate-first", step.position, f"ask {event.ask}: {sorted(victims)} not nominated"
         )
         return
+    if ask.band:
+        _check_whole(books, ask, step)
     mine = books.facts.specs[ask.sig].priority
     for victim in sorted(victims):
         spec = books.facts.spec(victim)

@@ -9,10 +9,12 @@ from shared.model.columns import unpack
 from shared.model.objects import PodSpec
 
 
-def _others_leaving(ledger: Ledger, pod: int, node: int) -> set[int]:
+def others_leaving(ledger: Ledger, pod: int, node: int) -> set[int]:
+    """Victims of others on a node."""
+    resting = [one for kept in ledger.resting.values() for one in kept]
     return {
         victim
-        for nomination in ledger.nominations.values()
+        for nomination in (*ledger.nominations.values(), *resting)
         if nomination.pod != pod and nomination.node == node
         for victim in nomination.victims
     }
@@ -30,7 +32,7 @@ def candidates(ledger: Ledger, event: CandidatesFound, step: Step) -> None:
         victims = unpack(candidate.victims).tolist()
         if taken & set(victims):
             ledger.blame("victims", step.position, f"ask {event.ask}: victims are taken already")
-        _check_victims(ledger, step, event.pod, spec, candidate.node, victims)
+        check_victims(ledger, step, event.pod, spec, candidate.node, victims)
         _check_minimal(ledger, step, event.pod, spec, candidate.node, victims, taken)
         _check_budgets(ledger, step, ask, victims, candidate.violations)
 
@@ -46,9 +48,10 @@ def _check_budgets(
             ledger.blame("budget", step.position, f"ask {ask.ask}: {beyond} beyond budget {budget}")
 
 
-def _check_victims(
+def check_victims(
     ledger: Ledger, step: Step, pod: int, spec: PodSpec, node: int, victims: list[int]
 ) -> None:
+    """They are there, and of lower priority."""
     if not victims:
         ledger.blame("victims", step.position, f"pod {pod}: a candidate without victims")
     for victim in victims:
@@ -61,7 +64,8 @@ def _check_victims(
             )
 
 
-def _crowd(ledger: Ledger, pod: int, spec: PodSpec, node: int, gone: set[int]) -> Load:
+def crowd(ledger: Ledger, pod: int, spec: PodSpec, node: int, gone: set[int]) -> Load:
+    """What stands on a node, and is nominated there before such a pod, once these left."""
     load = ledger.loads.get(node, Load()).without(gone)
     for nomination in ledger.nominations.values():
         other = nomination.spec
@@ -83,16 +87,16 @@ def _check_minimal(
     if where is None:
         ledger.blame("victims", step.position, f"candidate node {node} is not of this shard")
         return
-    leaving = _others_leaving(ledger, pod, node) | taken
-    reason = surely_not(spec, where, _crowd(ledger, pod, spec, node, leaving | set(victims)))
+    leaving = others_leaving(ledger, pod, node) | taken
+    reason = surely_not(spec, where, crowd(ledger, pod, spec, node, leaving | set(victims)))
     if reason is not None:
         ledger.blame("victims-suffice", step.position, f"pod {pod} on node {node}: {reason}")
     for victim in victims:
         fewer = leaving | (set(victims) - {victim})
-        crowd = _crowd(ledger, pod, spec, node, fewer)
-        around = ledger.around(spec, node, crowd)
+        load = crowd(ledger, pod, spec, node, fewer)
+        around = ledger.around(spec, node, load)
         obstacle = around.obstacle(where) if around is not None else None
-        if obstacle is None and surely_fits(spec, where, crowd):
+        if obstacle is None and surely_fits(spec, where, load):
             ledger.blame(
                 "victims-needed", step.position, f"pod {pod} fits node {node} with {victim} kept"
             )
@@ -105,9 +109,9 @@ def nominate(ledger: Ledger, event: Nominated, step: Step) -> None:
     if where is None:
         ledger.blame("own-nodes", step.position, f"nomination on node {event.node}")
         return
-    _check_victims(ledger, step, event.pod, spec, event.node, victims)
-    gone = _others_leaving(ledger, event.pod, event.node) | set(victims)
-    reason = surely_not(spec, where, _crowd(ledger, event.pod, spec, event.node, gone))
+    check_victims(ledger, step, event.pod, spec, event.node, victims)
+    gone = others_leaving(ledger, event.pod, event.node) | set(victims)
+    reason = surely_not(spec, where, crowd(ledger, event.pod, spec, event.node, gone))
     if reason is not None:
         ledger.blame(
             "victims-suffice", step.position, f"nominated pod {event.pod} would not fit: {reason}"

@@ -129,6 +129,16 @@ class Cluster:
                 load.add(-count, pod.spec, _lowest_devices(pod, node, load))
         return count
 
+    def copies_by_force(self, pod: PodTruth) -> int:
+        """The same if all pods of lower priority left; of pods that ask for amounts alone."""
+        loads = {
+            name: load.without(
+                one for one, spec in load.pods.items() if spec.priority < pod.spec.priority
+            )
+            for name, load in self.loads.items()
+        }
+        return Cluster(self.nodes, loads, self.namespaces, self.is_ruled).copies(pod)
+
     def _around(self, spec: PodSpec, loads: dict[str, Load]) -> Around | None:
         """What the pod must heed of others; None where nobody has rules."""
         if not self.is_ruled:
@@ -248,3 +258,11 @@ def _check_member(
             yield ("no-pod-lost", f"member {row} ({pod.name}) of a started gang fits {room}")
     elif len(specs) == 1 and cluster.copies(pod) >= needed:
         yield ("no-pod-lost", f"gang {gang} ({pod.gang}) fits, yet waits: {said}")
+    elif len(specs) == 1 and _may_preempt(cluster, pod) and cluster.copies_by_force(pod) >= needed:
+        yield ("preempts", f"gang {gang} ({pod.gang}) could preempt, yet waits: {said}")
+
+
+def _may_preempt(cluster: Cluster, pod: PodTruth) -> bool:
+    """Whether brute force can say what preemption comes to for a gang of such pods."""
+    has_more = pod.spec.gpu is not None or pod.spec.volumes or pod.spec.host_ports
+    return not (pod.spec.never_preempts or has_more or cluster.is_ruled)

@@ -16,7 +16,7 @@ from muster.kube_address import kube_cluster, kube_config, open_kube
 from muster.leading import Candidate, election_of, identity_in
 from muster.live import LiveRunner, Standing, line_of, result_of
 from muster.mesh import Mesh
-from muster.options import mesh_config, parse_settings
+from muster.options import mesh_config, of_this_version, parse_settings
 from muster.profiles import binders_of, judges_of, read_profiles, scheduler_names, with_profiles
 from muster.recorded import naming
 from muster.run_directory import FORMAT, JOURNALS, SNAPSHOTS, continued_run
@@ -56,7 +56,8 @@ def run_live(options: LiveOptions, output: str) -> None:
     names = scheduler_names(profiles, options.schedulers)
     election = election_of(options.leader_elect, profiles, names)
     cluster = kube_cluster(options.kubeconfig, names)
-    settings = with_profiles(mesh_config(parse_settings(options.settings)), profiles)
+    chosen = of_this_version(mesh_config(parse_settings(options.settings)))
+    settings = with_profiles(chosen, profiles)
     config = kube_config(settings, names)
     folder = options.run_dir or DEFAULT_FOLDER
     continued_run(folder, options.meta())

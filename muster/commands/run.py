@@ -12,7 +12,7 @@ from muster.embedded import embedded_bus
 from muster.event_loop import loop_factory
 from muster.faults import Fault
 from muster.mesh import Mesh
-from muster.options import mesh_config, parse_settings, sim_config
+from muster.options import mesh_config, of_this_version, parse_settings, sim_config
 from muster.profiles import binders_of, judges_of, read_profiles, require_profiles, with_profiles
 from muster.run_directory import (
     FORMAT,
@@ -146,7 +146,7 @@ def _config(options: Options) -> dict[str, Any]:
     """With messages that are soon what shards see at the end."""
     config = mesh_config(options.settings)
     queueing = {"confirm_ms": CONFIRM_MS, **config.get("queueing", {})}
-    return {**config, "queueing": queueing}
+    return of_this_version({**config, "queueing": queueing})
 
 
 def _judge(options: Options, outcome: Outcome, result: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from muster.cluster_address import open_cluster, parse_cluster
 from muster.event_loop import loop_factory
 from muster.faults import Fault, UsageFault
 from muster.mesh import Mesh, all_journals, default_owner, partitions, topics
-from muster.options import mesh_config, parse_settings
+from muster.options import mesh_config, of_this_version, parse_settings
 from muster.profiles import binders_of, judges_of, read_profiles, scheduler_names, with_profiles
 from muster.recorded import naming
 from muster.run_directory import SNAPSHOTS
@@ -54,7 +54,8 @@ def serve(what: Serving, metrics_port: int, policy: SnapshotPolicy) -> None:
     journals = chosen_journals(what.services, what.placements)
     address = parse_bus(what.bus)
     profiles = read_profiles(what.config, what.schedulers, what.placements)
-    config = with_profiles(mesh_config(parse_settings(what.settings)), profiles)
+    settings = of_this_version(mesh_config(parse_settings(what.settings)))
+    config = with_profiles(settings, profiles)
     names = scheduler_names(profiles, what.schedulers)
     kube = _Kube(what, names) if what.kubeconfig else None
     if kube is None and profiles is not None and profiles.extenders:

@@ -12,6 +12,8 @@ from shared.events.base import Event
 from shared.events.binding import VolumesGranted, VolumesTaken
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.placement import (
+    GangNominated,
+    GangNominationStale,
     Nominated,
     NominationLost,
     NominationStale,
@@ -19,6 +21,8 @@ from shared.events.placement import (
     VolumesChosen,
     VolumesFailed,
 )
+from shared.events.preemption import GangNominateAsked, GangRoomMade
+from shared.events.queueing import GangPreemptRecalled
 from shared.machine.crash import CrashPoint
 
 _EVENTS: tuple[tuple[type[Event], str], ...] = (
@@ -27,6 +31,10 @@ _EVENTS: tuple[tuple[type[Event], str], ...] = (
     (Nominated, "preemption-nominated"),
     (NominationStale, "preemption-stale"),
     (NominationLost, "preemption-lost"),
+    (GangNominated, "gang-nominated"),
+    (GangNominationStale, "gang-nomination-stale"),
+    (GangRoomMade, "gang-room-made"),
+    (GangPreemptRecalled, "gang-preemption-recalled"),
 )
 ELSEWHERE = "the nominated pod has a place already"
 _VOLUMES: tuple[tuple[type[Event], str], ...] = (
@@ -74,6 +82,7 @@ EVENTS = (
     "gang-timed-out-with-holds",
     *(name for _kind, name in _EVENTS),
     "preemptor-went-elsewhere",
+    "gang-nominated-across-shards",
     *(f"unknown-bind-{outcome}" for outcome in _OUTCOMES),
     "foreign-bind-absorbed",
     "late-post-after-re-placement",
@@ -98,7 +107,10 @@ def of_journals(journals: Mapping[str, Journal]) -> Counter[str]:
     for journal in journals.values():
         seen["void-record-skipped"] += journal.voids
         for entry in journal.entries:
-            for event in entry.events():
+            events = list(entry.events())
+            parts = Counter(one.ask for one in events if isinstance(one, GangNominateAsked))
+            seen["gang-nominated-across-shards"] += sum(n > 1 for n in parts.values())
+            for event in events:
                 if isinstance(event, GangCommitted):
                     seen["gang-committed"] += 1
                     seen["gang-across-shards"] += event.shards > 1

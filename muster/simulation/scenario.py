@@ -147,7 +147,12 @@ class Scenario:
 
 
 CONFIG: dict[str, Any] = {
-    "queueing": {"backoff_initial_ms": 200, "backoff_max_ms": 6_000, "confirm_ms": 4_000},
+    "queueing": {
+        "backoff_initial_ms": 200,
+        "backoff_max_ms": 6_000,
+        "confirm_ms": 4_000,
+        "gang_preemption": True,
+    },
 }
 
 

@@ -155,6 +155,18 @@ def _gangs(maker: _Maker) -> Iterator[object]:
     yield from _gang(maker, "wide", make_spec(3_000, GIB, priority=50), 12, rng.choice((9, 12)))
 
 
+def _urgent(maker: _Maker) -> Iterator[object]:
+    """Gangs that find the cluster full, and go before nearly all that is in it."""
+    rng = maker.rng
+    for number in range(rng.choice((1, 1, 2))):
+        spec = make_spec(rng.choice((1_000, 2_000, 4_500)), GIB, priority=rng.choice((60, 500)))
+        least = rng.randint(2, 6)
+        key = f"default/urgent-{number}"
+        yield Gang(key=key, min_count=least, timeout_ms=rng.choice((6_000, 20_000)))
+        at_ms = rng.randrange(9_000, ARRIVALS_MS + 2_000)
+        yield maker.pods(spec, least + rng.choice((0, 0, 2)), at_ms, gang=key)
+
+
 def ballast(rng: random.Random) -> list[Arrival]:
     """Gated pods that are deleted before they matter. They push the numbers of all later pods
     beyond what tables start with, which few pods alone never would.
@@ -179,6 +191,9 @@ def make_world(seed: int) -> World:
     made: list[object] = [*ballast(rng), *_gangs(maker), *_ordinary(maker), *_latecomers(maker)]
     if maker.count < PODS_MIN:
         made.append(maker.pods(make_spec(100, 0), PODS_MIN - maker.count, 1_000))
+    urgent = _Maker(random.Random(f"{seed}/urgent"))
+    urgent.count = maker.count
+    made += _urgent(urgent)
     arrivals = [item for item in made if isinstance(item, Arrival)]
     budgets = tuple(
         Budget(

@@ -1,4 +1,5 @@
 """The life of one ask (one search for victims for one pod) as a table; docs are generated from it.
+Beside it the life of a gang's: its members' asks begin when their places are chosen.
 
 `all_*` is the last answer of its kind; who asks together with others may be put off by theirs. The
 nomination always precedes the evictions.
@@ -42,7 +43,10 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     **{(phase, "nomination_ready"): Phase.READY for phase in LEAVING},
     (Phase.READY, "preemptor_left"): Phase.CLOSED,
     (Phase.READY, "nomination_lost"): Phase.CLOSED,
-    (Phase.READY, "nomination_cleared"): Phase.CLOSED,
+    **{
+        (phase, "nomination_cleared"): Phase.CLOSED
+        for phase in (Phase.NOMINATING, *LEAVING, Phase.READY)
+    },
     **{(phase, "superseded"): Phase.CLOSED for phase in (*SEARCHING, Phase.NOMINATING, *LEAVING)},
     **{
         (phase, "preemption_closed"): Phase.CLOSED
@@ -51,10 +55,48 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
 }
 
 
+class GangPhase(IntEnum):
+    """Where a gang's preemption stands. CLOSED ones are forgotten."""
+
+    NEW = 0  # to be tried out by the shards (again), one gang at a time
+    DRY_RUN = 1  # every shard looks for places
+    ANSWERED = 2  # every shard answered: choose places for all that are needed, or none
+    NOMINATING = 3  # the shards re-validate their parts
+    LEAVING = 4  # all of them charged theirs: victims may be evicted
+    READY = 5  # the last victim of all members left
+    TOLD = 6  # the gang is tried in its places
+    CLOSED = 7
+
+
+ENDING = tuple(phase for phase in GangPhase if phase is not GangPhase.CLOSED)
+
+GANG_TRANSITIONS: dict[tuple[GangPhase, str], GangPhase] = {
+    (GangPhase.NEW, "gang_dry_run_asked"): GangPhase.DRY_RUN,
+    (GangPhase.DRY_RUN, "places_found"): GangPhase.DRY_RUN,
+    (GangPhase.DRY_RUN, "all_places_found"): GangPhase.ANSWERED,
+    (GangPhase.ANSWERED, "gang_dry_run_asked"): GangPhase.DRY_RUN,
+    (GangPhase.ANSWERED, "gang_nominate_asked"): GangPhase.NOMINATING,
+    (GangPhase.NOMINATING, "gang_nominate_asked"): GangPhase.NOMINATING,
+    (GangPhase.NOMINATING, "gang_nominated"): GangPhase.NOMINATING,
+    (GangPhase.NOMINATING, "all_gang_nominated"): GangPhase.LEAVING,
+    (GangPhase.NOMINATING, "given_back"): GangPhase.NEW,
+    (GangPhase.LEAVING, "all_ready"): GangPhase.READY,
+    (GangPhase.READY, "gang_room_made"): GangPhase.TOLD,
+    **{(phase, "gang_preemption_closed"): GangPhase.CLOSED for phase in ENDING},
+}
+
+
 def following(phase: Phase, event: str, story: object) -> Phase:
     """The phase after `event`. Raises AssertionError with the ask's story (its `str`, which is made
     only then) when there is none.
     """
     after = TRANSITIONS.get((phase, event))
+    assert after is not None, f"{story}: {event} is not allowed in {phase.name}"
+    return after
+
+
+def gang_following(phase: GangPhase, event: str, story: object) -> GangPhase:
+    """The same for a gang."""
+    after = GANG_TRANSITIONS.get((phase, event))
     assert after is not None, f"{story}: {event} is not allowed in {phase.name}"
     return after

@@ -144,6 +144,13 @@ def _victims(e: Any, v: View) -> str:
     return v.pods(column_of(e, "victims"))
 
 
+def _seats(e: Any, v: View) -> str:
+    """A gang's nominees: where they are, and who leaves."""
+    placed = v.placed([one.pod for one in e.nominees], [one.node for one in e.nominees])
+    victims = [victim for one in e.nominees for victim in column_of(one, "victims")]
+    return f"{placed}, victims {v.pods(victims)}"
+
+
 def _own(e: Any, column: str, v: View) -> int:
     """The subject's value in a column beside `ids`."""
     return column_of(e, column)[v.row(column_of(e, "ids"))]
@@ -269,6 +276,12 @@ QUEUE: dict[type[Event], Line] = {
         f"{', with the lane' if e.lane else ''} (attempt {e.attempt})"
     ),
     queueing.PreemptAsked: lambda e, v: f"preemption asked for {_askers(e, v)}",
+    queueing.GangPreemptAsked: lambda e, v: (
+        f"preemption asked for {e.needed} of {_members(e)} members of {v.names.gang(e.gang)}"
+    ),
+    queueing.GangPreemptRecalled: lambda e, v: (
+        f"preemption for {v.names.gang(e.gang)} recalled: its group changed"
+    ),
     queueing.ReasonsAsked: lambda e, v: f"shards asked why they refuse signature {e.sig}",
     queueing.Confirmed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} still waits: {e.message}",
     queueing.Parked: lambda e, v: f"{v.pods(column_of(e, 'ids'))} parked: {e.message}",
@@ -300,7 +313,8 @@ SHARD: dict[type[Event], Line] = {
     ),
     placement.GangOffered: lambda e, v: (
         f"shard {e.shard} offers {v.names.gang(e.gang)} room for {sum(e.counts)} members"
-        f"{f', {reasons(e.reasons)}' if e.reasons else ''} (attempt {e.attempt})"
+        f"{f', {reasons(e.reasons)}' if e.reasons else ''}"
+        f"{', preemption may help' if e.preemptible else ''} (attempt {e.attempt})"
     ),
     placement.GangHeld: lambda e, v: (
         f"{v.names.gang(e.gang)}: shard {e.shard} holds "
@@ -317,6 +331,16 @@ SHARD: dict[type[Event], Line] = {
         f"{v.names.pod(e.pod)} nominated to {v.names.node(e.node)}, victims {_victims(e, v)}"
     ),
     placement.NominationStale: lambda e, v: f"nomination of {v.names.pod(e.pod)} is stale",
+    placement.PlacesFound: lambda e, v: (
+        f"shard {e.shard}: {len(e.places)} places for {v.names.gang(e.gang)}, "
+        f"{sum(size(one.candidate.victims) for one in e.places)} victims"
+    ),
+    placement.GangNominated: lambda e, v: (
+        f"{v.names.gang(e.gang)}: shard {e.shard} keeps {_seats(e, v)}"
+    ),
+    placement.GangNominationStale: lambda e, v: (
+        f"{v.names.gang(e.gang)}: shard {e.shard} has these places no more"
+    ),
     placement.NominationReady: lambda e, v: (
         f"the last victim left {v.names.node(e.node)}: {v.names.pod(e.pod)} is tried there"
     ),
@@ -349,6 +373,19 @@ PREEMPTIONS: dict[type[Event], Line] = {
     ),
     preemption.NominateAsked: lambda e, v: (
         f"{v.names.node(e.node)} chosen for {v.names.pod(e.pod)}, victims {_victims(e, v)}"
+    ),
+    preemption.GangDryRunAsked: lambda e, v: (
+        f"who could go for {e.needed} of {_members(e)} members of {v.names.gang(e.gang)}? "
+        f"(ask {e.ask})"
+    ),
+    preemption.GangNominateAsked: lambda e, v: (
+        f"{v.names.gang(e.gang)}: shard {e.shard} is to keep {_seats(e, v)}"
+    ),
+    preemption.GangRoomMade: lambda e, v: (
+        f"the last victim left: {v.names.gang(e.gang)} is tried in its places"
+    ),
+    preemption.GangPreemptionClosed: lambda e, v: (
+        f"preemption for {v.names.gang(e.gang)} is over{f': {e.message}' if e.message else ''}"
     ),
     preemption.NominationCleared: lambda e, v: f"nomination of {v.names.pod(e.pod)} given back",
     preemption.EvictAsked: lambda e, v: (

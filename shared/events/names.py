@@ -17,8 +17,8 @@ from shared.events.ingest import (
     PodsPending,
 )
 from shared.events.observed import GangsSeen, NodesDeletedSeen, NodesSeen, PodsSeen
-from shared.events.placement import CandidatesFound
-from shared.events.preemption import DryRunAsked, NominateAsked
+from shared.events.placement import CandidatesFound, PlacesFound
+from shared.events.preemption import DryRunAsked, GangNominateAsked, NominateAsked
 from shared.model.columns import pack, split, unpack
 
 KINDS = ("pod", "gang", "node")
@@ -68,6 +68,8 @@ class Names:
                 self.gangs[event.gang] = event.key
             case DryRunAsked() | NominateAsked():
                 self.asks[event.ask] = event.pod
+            case GangNominateAsked():
+                self.asks.update((one.ask, one.pod) for one in event.nominees)
 
     def pod(self, pod: int) -> str:
         """A pod's name, or its number."""
@@ -168,6 +170,8 @@ def _concerns_pod(event: Event, subject: Subject, names: Names) -> bool:
         return True
     if any(holds(part.ids, subject.ids) for part in getattr(event, "members", ())):
         return True
+    if any(holds(one.victims, subject.ids) for one in getattr(event, "nominees", ())):
+        return True
     column = getattr(event, "uids", "")
     if isinstance(column, str) and any(uid in column for uid in subject.uids):
         return not subject.uids.isdisjoint(split(column))
@@ -191,6 +195,10 @@ def _concerns_node(event: Event, subject: Subject) -> bool:
         case CandidatesFound():
             found = (*event.candidates, *event.series)
             return any(candidate.node in subject.ids for candidate in found)
+        case PlacesFound():
+            return any(place.candidate.node in subject.ids for place in event.places)
+    if any(one.node in subject.ids for one in getattr(event, "nominees", ())):
+        return True
     if getattr(event, "node", 0) in subject.ids:
         return True
     nodes = getattr(event, "nodes", b"")

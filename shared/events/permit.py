@@ -7,11 +7,12 @@ from shared.model.ids import placement
 
 
 class OfferAsked(Event, frozen=True, gc=False):
-    """What could each shard give these members?"""
+    """What could each shard give these members? `preempts`: and could somebody go for the rest?"""
 
     gang: int
     attempt: int
     members: tuple[Members, ...]
+    preempts: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)
@@ -49,6 +50,7 @@ class GangCommitted(Event, frozen=True, gc=False):
 class GangReleased(Event, frozen=True, gc=False):
     """The attempt failed; every hold of it is void. `reasons` summed over shards. `stale`: what it
     was sent for is no longer so, or others took the room it was offered; that is no failure.
+    `preemptible`: some shard says that removing pods of lower priority could help.
     """
 
     gang: int
@@ -56,6 +58,7 @@ class GangReleased(Event, frozen=True, gc=False):
     reasons: tuple[tuple[str, int], ...]
     nodes: int
     stale: bool = False
+    preemptible: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement")

@@ -5,6 +5,7 @@ from msgspec import Struct
 from shared.events.base import Event
 from shared.model.objects import PodSpec
 from shared.model.post_filter import FIRST, around
+from shared.model.victims import Nominee
 from shared.model.volumes import Choice
 
 
@@ -151,7 +152,9 @@ class ShardDigest(Event, frozen=True, gc=False):
 
 
 class GangOffered(Event, frozen=True, gc=False):
-    """How many of each member group this shard could take, tried in order on a trial state."""
+    """How many of each member group this shard could take, tried in order on a trial state.
+    `preemptible` as in Refused, of those that are short.
+    """
 
     shard: int
     gang: int
@@ -159,6 +162,7 @@ class GangOffered(Event, frozen=True, gc=False):
     counts: tuple[int, ...]
     reasons: tuple[tuple[str, int], ...] = ()
     nodes: int = 0
+    preemptible: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)
@@ -301,6 +305,56 @@ class NominationStale(Event, frozen=True, gc=False):
         return ("preemption",)
 
 
+class Place(Struct, frozen=True, gc=False, array_like=True):
+    """Where one more of a gang's members of `group` (counted from 0, as asked) can be, once all
+    places before it are given. A candidate without victims is room that is there by then.
+    """
+
+    group: int
+    candidate: Candidate
+
+
+class PlacesFound(Event, frozen=True, gc=False):
+    """What a shard has for a gang, each place given those before it: as many as are needed, or all
+    there are. `reasons` say why the next member gets none.
+    """
+
+    shard: int
+    ask: int
+    gang: int
+    places: tuple[Place, ...]
+    reasons: tuple[tuple[str, int], ...] = ()
+    nodes: int = 0
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption",)
+
+
+class GangNominated(Event, frozen=True, gc=False):
+    """The shard re-validated all of these together and charged them; `victims` are those without
+    whom they would not all fit. Whether anybody is evicted the other shards have a say in.
+    """
+
+    shard: int
+    ask: int
+    gang: int
+    nominees: tuple[Nominee, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption",)
+
+
+class GangNominationStale(Event, frozen=True, gc=False):
+    """The nodes changed so that these places are not there together any more: none is charged."""
+
+    shard: int
+    ask: int
+    gang: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption",)
+
+
 class NominationReady(Event, frozen=True, gc=False):
     """The last victim left: the preemptor should be tried on this shard now."""
 
@@ -349,6 +403,9 @@ PlacementEvent = (
     | CandidatesFound
     | Nominated
     | NominationStale
+    | PlacesFound
+    | GangNominated
+    | GangNominationStale
     | NominationReady
     | NominationLost
     | Released

@@ -3,8 +3,9 @@
 from msgspec import Struct
 
 from shared.events.base import Event
+from shared.events.queueing import Members
 from shared.model.ids import placement
-from shared.model.victims import NodeVictims
+from shared.model.victims import NodeVictims, Nominee
 
 
 class BudgetLeft(Struct, frozen=True, gc=False, array_like=True):
@@ -61,6 +62,58 @@ class NominateAsked(Event, frozen=True, gc=False):
 
     def to(self) -> tuple[str, ...]:
         return (placement(self.shard),)
+
+
+class GangDryRunAsked(Event, frozen=True, gc=False):
+    """Each shard answers with places for up to `needed` of these members, tried one after the
+    other. The rest as in DryRunAsked.
+    """
+
+    ask: int
+    gang: int
+    needed: int
+    members: tuple[Members, ...]
+    budgets: tuple[BudgetLeft, ...] = ()
+    taken: bytes = b""
+    named: tuple[BudgetNamed, ...] = ()
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
+class GangNominateAsked(Event, frozen=True, gc=False):
+    """A shard's part of the places chosen for a gang: it charges all of them or none. Together the
+    parts of one step are as many as are needed.
+    """
+
+    ask: int
+    gang: int
+    shard: int
+    nominees: tuple[Nominee, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return (placement(self.shard),)
+
+
+class GangRoomMade(Event, frozen=True, gc=False):
+    """The last victim left, of all members: the gang should be tried now."""
+
+    ask: int
+    gang: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
+
+
+class GangPreemptionClosed(Event, frozen=True, gc=False):
+    """No preemption (any more) for this gang; `message` as in PreemptionClosed."""
+
+    ask: int
+    gang: int
+    message: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
 
 
 class NominationCleared(Event, frozen=True, gc=False):
@@ -122,6 +175,10 @@ PreemptionEvent = (
     DryRunAsked
     | VictimsAsked
     | NominateAsked
+    | GangDryRunAsked
+    | GangNominateAsked
+    | GangRoomMade
+    | GangPreemptionClosed
     | NominationCleared
     | EvictAsked
     | EvictRecalled

@@ -30,7 +30,9 @@ class Dispatched(Event, frozen=True, gc=False):
 
 
 class GangDispatched(Event, frozen=True, gc=False):
-    """A complete gang goes to permit; `lane` = it has the lane to itself."""
+    """A complete gang goes to permit; `lane` = it has the lane to itself; `preempts`: pods of lower
+    priority may be evicted for it.
+    """
 
     attempt: int
     gang: int
@@ -39,6 +41,7 @@ class GangDispatched(Event, frozen=True, gc=False):
     members: tuple[Members, ...]
     timeout_ms: int
     lane: bool = False
+    preempts: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)
@@ -53,6 +56,28 @@ class PreemptAsked(Event, frozen=True, gc=False):
     sig: int
     attempt: int
     others: bytes = b""
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption",)
+
+
+class GangPreemptAsked(Event, frozen=True, gc=False):
+    """A gang for which there is no room, and some if pods of lower priority left: places for
+    `needed` of these members, or none.
+    """
+
+    gang: int
+    needed: int
+    members: tuple[Members, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption",)
+
+
+class GangPreemptRecalled(Event, frozen=True, gc=False):
+    """The group is another one, or gone: what preemption does for it is void."""
+
+    gang: int
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)
@@ -145,6 +170,8 @@ QueueingEvent = (
     Dispatched
     | GangDispatched
     | PreemptAsked
+    | GangPreemptAsked
+    | GangPreemptRecalled
     | Parked
     | ReasonsAsked
     | Confirmed

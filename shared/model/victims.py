@@ -18,6 +18,18 @@ class NodeVictims(Struct, frozen=True, gc=False, array_like=True):
     others: bytes = b""
 
 
+class Nominee(Struct, frozen=True, gc=False, array_like=True):
+    """A gang's member with a place that is kept for it under `ask` while `victims` leave it: none
+    where there is room, or where others of the gang make it.
+    """
+
+    ask: int
+    pod: int
+    sig: int
+    node: int
+    victims: bytes = b""
+
+
 def keys_of(priorities: Sequence[int], starts_ms: Sequence[int]) -> tuple[int, int, int]:
     """What pickOneNodeForPreemption looks at: the priority of the first victim, which it takes for
     the highest; the sum of all; the earliest start of those with the highest.

@@ -142,5 +142,5 @@ def test_a_change_is_noticed(bug, answered):
 def test_nodes_tried_together_give_what_each_gives_alone(monkeypatch):
     cases = [case(seed) for seed in range(200)]
     together = [score_case(one) for one in cases]
-    monkeypatch.setattr(preempt._DryRun, "_lower_pods", lambda _run: None)
+    monkeypatch.setattr(preempt.DryRun, "_lower_pods", lambda _run: None)
     assert together == [score_case(one) for one in cases]

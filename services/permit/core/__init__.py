@@ -142,7 +142,7 @@ class PermitCore:
         if attempt.broken:
             yield GangReleased(gang, number, (), 0, stale=True)
         elif attempt.phase is Phase.NEW:
-            yield OfferAsked(gang, number, _members(attempt.groups))
+            yield OfferAsked(gang, number, _members(attempt.groups), attempt.preempts)
         elif attempt.enough:
             yield _commit(attempt)
         else:
@@ -196,7 +196,8 @@ def _release(attempt: Attempt, stale: bool) -> GangReleased:
         for message, count in word.reasons:
             reasons[message] += count
     told = tuple(sorted(reasons.items()))
-    return GangReleased(attempt.gang, attempt.attempt, told, nodes, stale)
+    helps = attempt.preemptible and not stale
+    return GangReleased(attempt.gang, attempt.attempt, told, nodes, stale, helps)
 
 
 def _dispatched(state: PermitState, event: GangDispatched) -> None:
@@ -217,6 +218,7 @@ def _dispatched(state: PermitState, event: GangDispatched) -> None:
         for members in event.members
     ]
     attempt = Attempt(gang, event.attempt, event.version, max(1, event.min_count), groups)
+    attempt.preempts = event.preempts
     attempt.stale = is_deleted or state.versions.get(gang, 0) > event.version
     state.open(attempt)
 
@@ -256,6 +258,7 @@ def _offered(state: PermitState, event: GangOffered, placements: int) -> None:
     if attempt is None or attempt.phase is not Phase.OFFERING or event.shard in attempt.words:
         return
     attempt.words[event.shard] = ShardWord(event.counts, event.reasons, event.nodes)
+    attempt.preemptible |= event.preemptible
     attempt.follow("all_offered" if len(attempt.words) == placements else "offered")
     state.note(attempt)
 

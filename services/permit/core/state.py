@@ -57,7 +57,7 @@ class Attempt(Struct, array_like=True):
     """One try of one gang. `groups` are the members still in play, (signature, ids) in order;
     `asked` maps a shard to what the plan asked of it, `waiting` are those not answered yet. `shown`
     are members at whose bind somebody acts, by the first of them, `with_volumes` those for which
-    volumes were chosen.
+    volumes were chosen. `preempts` as it was sent, `preemptible`: a shard said that it may help.
     """
 
     gang: int
@@ -74,6 +74,8 @@ class Attempt(Struct, array_like=True):
     held: dict[int, Hold] = {}
     shown: list[tuple[list[int], PodSpec]] = []
     with_volumes: list[int] = []
+    preempts: bool = False
+    preemptible: bool = False
 
     @property
     def key(self) -> Key:
@@ -113,6 +115,8 @@ class Attempt(Struct, array_like=True):
     def dump(self) -> list[Any]:
         """Plain values in an order that does not depend on the order of answers."""
         plain: list[Any] = msgspec.to_builtins(self)
+        if not self.preempts:
+            del plain[-2:]  # as in older snapshots
         return [
             sorted(value.items()) if isinstance(value, dict) else value
             for value in [*plain[:_WAITING], sorted(self.waiting), *plain[_WAITING + 1 :]]

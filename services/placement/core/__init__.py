@@ -55,6 +55,8 @@ from shared.events.placement import (
     CandidatesFound,
     ExtendersAsked,
     GangHeld,
+    GangNominated,
+    GangNominationStale,
     GangOffered,
     GangRefused,
     Improved,
@@ -62,6 +64,7 @@ from shared.events.placement import (
     NominationLost,
     NominationReady,
     NominationStale,
+    PlacesFound,
     Refused,
     Released,
     Reserved,
@@ -70,10 +73,17 @@ from shared.events.placement import (
     VolumesChosen,
     VolumesFailed,
 )
-from shared.events.preemption import DryRunAsked, NominateAsked, NominationCleared
+from shared.events.preemption import (
+    DryRunAsked,
+    GangDryRunAsked,
+    GangNominateAsked,
+    NominateAsked,
+    NominationCleared,
+)
 from shared.events.queueing import Dispatched, ReasonsAsked
 from shared.model.columns import size, unpack
 from shared.model.ids import placement
+from shared.model.victims import Nominee
 
 __all__ = ["Config", "PlacementCore", "PlacementState", "parse_config"]
 
@@ -102,7 +112,19 @@ def _answered(state: PlacementState, event: CandidatesFound | Nominated | Nomina
         found = len(event.series or event.candidates[:1])
         hopeless.told(state, asked.sig, helps=event.cut or found > size(asked.others))
     if isinstance(event, Nominated):
-        noms.nominate(state, event.ask, event.pod, event.sig, event.node, event.victims)
+        one = Nominee(event.ask, event.pod, event.sig, event.node, event.victims)
+        noms.nominate(state, one)
+
+
+def _gang_answered(
+    state: PlacementState, event: PlacesFound | GangNominated | GangNominationStale
+) -> None:
+    asked = state.todo.asks.popleft().event
+    assert isinstance(asked, GangDryRunAsked | GangNominateAsked), f"{event} answers {asked}"
+    assert asked.ask == event.ask, f"{event} answers {asked}"
+    if isinstance(event, GangNominated):
+        for one in event.nominees:
+            noms.nominate(state, one, event.gang)
 
 
 def _ready(state: PlacementState, event: NominationReady) -> None:
@@ -152,6 +174,8 @@ HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     HoldAsked: _asked,
     DryRunAsked: _asked,
     NominateAsked: _asked,
+    GangDryRunAsked: _asked,
+    GangNominateAsked: _asked,
     NominationCleared: _cleared,
     GangCommitted: gangs.committed,
     GangReleased: gangs.released,
@@ -176,6 +200,9 @@ HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
     CandidatesFound: _answered,
     Nominated: _answered,
     NominationStale: _answered,
+    PlacesFound: _gang_answered,
+    GangNominated: _gang_answered,
+    GangNominationStale: _gang_answered,
     NominationReady: _ready,
     NominationLost: _lost,
 }

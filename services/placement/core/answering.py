@@ -1,6 +1,6 @@
 """The events that answer a dispatch: pods reserved, with their nodes, or refused, with reasons."""
 
-from services.placement.core import acting, improve, preempt, volumes
+from services.placement.core import acting, improve, lower, volumes
 from services.placement.core.book import compiled
 from services.placement.core.picking import Chosen
 from services.placement.core.state import PlacementState
@@ -69,7 +69,7 @@ def refuse(
         nodes=nodes,
         world=state.world,
         resolvable=found.resolvable,
-        preemptible=preempt.may_help(state, work.sig, held, found.resolvable),
+        preemptible=lower.may_help(state, work.sig, held, found.resolvable),
         examined=examined,
         rejected=improve.is_rejected(state, work.sig, found),
     )

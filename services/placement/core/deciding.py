@@ -12,6 +12,7 @@ from services.placement.core import (
     again,
     digest,
     extending,
+    gang_places,
     gangs,
     improve,
     judging,
@@ -35,15 +36,18 @@ from shared.events.placement import (
     CandidatesFound,
     ExtendersAsked,
     GangHeld,
+    GangNominated,
+    GangNominationStale,
     GangOffered,
     GangRefused,
     Nominated,
     NominationStale,
+    PlacesFound,
     Refused,
     Released,
     Reserved,
 )
-from shared.events.preemption import DryRunAsked
+from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked
 from shared.framework.layout import Held
 from shared.model.columns import I64, pack
 
@@ -55,6 +59,7 @@ ASK_UNITS = 1_000
 NOMINATE_UNITS = 200
 DRY_RUN_UNITS_PER_NODE = 4
 DRY_RUN_UNITS_PER_POD = 50
+PLACE_UNITS = 1_000  # the next place of a gang
 
 Answer = (
     ExtendersAsked
@@ -64,6 +69,9 @@ Answer = (
     | CandidatesFound
     | Nominated
     | NominationStale
+    | PlacesFound
+    | GangNominated
+    | GangNominationStale
 )
 
 
@@ -131,6 +139,11 @@ def _ask_units(state: PlacementState, event: Answer) -> int:
     if isinstance(event, CandidatesFound):
         nodes, pods = len(state.nodes), len(event.series)
         return ASK_UNITS + DRY_RUN_UNITS_PER_NODE * nodes + DRY_RUN_UNITS_PER_POD * pods
+    if isinstance(event, PlacesFound):
+        nodes, pods = len(state.nodes), len(event.places)
+        return ASK_UNITS + DRY_RUN_UNITS_PER_NODE * nodes + PLACE_UNITS * pods
+    if isinstance(event, GangNominated):
+        return NOMINATE_UNITS * len(event.nominees)
     return ASK_UNITS
 
 
@@ -145,6 +158,10 @@ def answer(state: PlacementState) -> Answer:
         return gangs.hold(state, event, ask.void)
     if isinstance(event, DryRunAsked):
         return post_filter.dry_run(state, event)
+    if isinstance(event, GangDryRunAsked):
+        return gang_places.dry_run(state, event)
+    if isinstance(event, GangNominateAsked):
+        return gang_places.nominate(state, event, ask.void)
     return preempt.nominate(state, event, ask.void)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from services.placement.core import (
     acting,
     extending,
+    gang_places,
     judging,
     member_volumes,
     nominations,
@@ -18,10 +19,10 @@ from services.placement.core import (
 from services.placement.core.book import compiled, put, take
 from services.placement.core.dispatches import assert_not_over, remember_refused, settle
 from services.placement.core.identity import expanded
-from services.placement.core.judging import Attempt
 from services.placement.core.ledger import groups
 from services.placement.core.member_volumes import Assumed, Choices
-from services.placement.core.picking import NOTHING, Chosen, place
+from services.placement.core.own_room import OwnRoom, holding
+from services.placement.core.picking import NOTHING, Chosen, joined, place
 from services.placement.core.state import PlacementState
 from services.placement.core.undecided import obstacle
 from services.placement.transitions import State
@@ -60,59 +61,59 @@ def offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
     if void or not known:
         none = tuple(0 for _ in event.members)
         return GangOffered(state.shard, event.gang, event.attempt, none, (), nodes)
-    trial, key = state.table.trial(), (event.gang, event.attempt)
+    trial, own = state.table.trial(), OwnRoom(state, event.gang, event.attempt)
     counts: list[int] = []
     reasons: Reasons = ()
+    helps = False
     with member_volumes.trying(state) as assumed:
         for group in event.members:
             placed = 0
             for part in expanded(state, (group,)):
-                picks, _, why = _try(state, trial, key, part.sig, size(part.ids), assumed)
+                picks, _, why = _try(state, trial, part.sig, size(part.ids), assumed, own)
                 placed += len(picks.rows)
                 reasons = reasons or why
+                if event.preempts and why and not helps:
+                    with holding(trial, own.held(part.sig) or {}):
+                        helps = gang_places.may_help(state, trial, part.sig)
             counts.append(placed)
-    return GangOffered(state.shard, event.gang, event.attempt, tuple(counts), reasons, nodes)
+    offered = GangOffered(state.shard, event.gang, event.attempt, tuple(counts), reasons, nodes)
+    return msgspec.structs.replace(offered, preemptible=helps)
 
 
 def _try(
-    state: PlacementState, trial: NodeTable, key: Attempt, sig: int, count: int, assumed: Assumed
+    state: PlacementState, trial: NodeTable, sig: int, count: int, assumed: Assumed, own: OwnRoom
 ) -> tuple[Chosen, list[Choices], Reasons]:
     """Place and charge on the trial; with reasons when it is less than asked for."""
     why_not = obstacle(state, sig)
     if why_not:
         return NOTHING, [], ((why_not, len(state.nodes)),)
-    held: Held | None = None
-    if state.nominations:
-        held = nominations.held_against(state, state.specs[sig].priority)
     choices: list[Choices] = []
     judged = extending.concerned(state, sig)
     if judged or volumes.chooses(state, sig):
+        held = own.held(sig)
 
         def one() -> Chosen:
             if judged:
-                return judging.place_one(state, trial, key, sig, held)
+                return judging.place_one(state, trial, own.key, sig, held)
             return place(state, trial, sig, 1, held)
 
         picks, choices = member_volumes.place_each(state, trial, sig, count, one, assumed)
     else:
-        picks = place(state, trial, sig, count, held)
+        mine = own.take(trial, sig, count)
+        held = own.held(sig)
+        picks = place(state, trial, sig, count - len(mine), held)
         trial.charge(compiled(state, sig), picks.rows, picks.masks)
+        picks = joined([*mine, picks]) if mine else picks
     if len(picks.rows) == count:
         return picks, choices, ()
     why = _why(state, trial, sig, held or {})
-    return picks, choices, judging.reasons(state, key, sig, why) if judged else why
+    return picks, choices, judging.reasons(state, own.key, sig, why) if judged else why
 
 
 def _why(state: PlacementState, trial: NodeTable, sig: int, held: Held) -> Reasons:
-    """Reasons on the trial; a trial has no trials, so nominations are charged and taken off it."""
-    known = [node for node in sorted(held) if trial.row_of(node) is not None]
-    pods = [(trial.rows_of([node]), *one) for node in known for one in held[node]]
-    for row, other, mask in pods:
-        trial.charge(other, row, np.array([mask], np.int64))
-    reasons = state.kernel.reasons(trial, compiled(state, sig)).messages
-    for row, other, mask in pods:
-        trial.charge(other, row, np.array([mask], np.int64), -1)
-    return reasons
+    """Reasons on the trial."""
+    with holding(trial, held):
+        return state.kernel.reasons(trial, compiled(state, sig)).messages
 
 
 def hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:
@@ -121,7 +122,7 @@ def hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | Gang
     known = all(group.sig in state.specs for group in event.members)
     if void or not known or event.shard != state.shard:
         return refuse
-    trial, key = state.table.trial(), (event.gang, event.attempt)
+    trial, own = state.table.trial(), OwnRoom(state, event.gang, event.attempt)
     parts: list[Part] = []
     with member_volumes.trying(state) as assumed:
         for group in event.members:
@@ -131,7 +132,7 @@ def hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | Gang
             ids = ids[~np.isin(kinds, LEFT_OUT)]
             if not np.isin(kinds, (*PLACEABLE, *LEFT_OUT)).all():
                 return refuse
-            picks, choices, why = _try(state, trial, key, group.sig, len(ids), assumed)
+            picks, choices, why = _try(state, trial, group.sig, len(ids), assumed, own)
             if why:
                 return msgspec.structs.replace(refuse, reasons=why)
             parts.append((ids, np.full(len(ids), group.sig), picks, choices))
@@ -210,8 +211,8 @@ def _hold(state: PlacementState, event: GangHeld) -> None:
     state.holds[event.gang, event.attempt] = ids
     member_volumes.held(state, event)
     if state.nominated:
-        for pod in ids.tolist():
-            nominations.drop_of_pod(state, pod)
+        for pod, sig, node in zip(ids.tolist(), sigs.tolist(), nodes.tolist(), strict=True):
+            nominations.held_for(state, pod, event.gang, sig, node)
         nominations.pods_came(state, nodes)
 
 
@@ -222,6 +223,7 @@ def committed(state: PlacementState, event: GangCommitted) -> None:
         withheld.attempt_over(state, event.gang, event.attempt, members)
     judging.over(state, (event.gang, event.attempt))
     member_volumes.committed(state, event)
+    nominations.gang_committed(state, event.gang)
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is None:
         return
@@ -237,6 +239,8 @@ def released(state: PlacementState, event: GangReleased | GangTimedOut) -> None:
     if state.unsettled:
         withheld.attempt_over(state, event.gang, event.attempt, ())
     member_volumes.released(state, (event.gang, event.attempt))
+    if (event.gang, event.attempt) in state.holds:
+        nominations.gang_released(state, event.gang)
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is not None:
         _give_back(state, ids)

@@ -18,7 +18,7 @@ from services.placement.core.todo import Ask, Asked, Work
 from services.placement.transitions import State
 from shared.events.ingest import NamespacesSet, PodsRelabelled
 from shared.events.permit import HoldAsked
-from shared.events.preemption import DryRunAsked, NominateAsked
+from shared.events.preemption import DryRunAsked, GangNominateAsked, NominateAsked
 from shared.events.queueing import Members
 from shared.model.columns import I64, pack, split, unpack
 
@@ -90,6 +90,10 @@ def own_sigs(state: PlacementState, sig: int, ids: I64) -> I64:
     return np.where(own == 0, sig, own).astype(np.int64)
 
 
+def _own_sig(state: PlacementState, sig: int, pod: int) -> int:
+    return int(own_sigs(state, sig, np.array([pod], np.int64))[0])
+
+
 def by_own_sig(state: PlacementState, sig: int, ids: I64) -> list[tuple[int, I64]]:
     """(signature, pods) of a dispatch or a group of members, in a fixed order."""
     if not state.has_own_sigs or not len(ids):
@@ -128,8 +132,12 @@ def as_told(state: PlacementState, ask: Ask) -> Asked:
         return event
     if isinstance(event, HoldAsked):
         return msgspec.structs.replace(event, members=expanded(state, event.members))
+    if isinstance(event, GangNominateAsked):
+        own = ((one, _own_sig(state, one.sig, one.pod)) for one in event.nominees)
+        nominees = tuple(msgspec.structs.replace(one, sig=sig) for one, sig in own)
+        return msgspec.structs.replace(event, nominees=nominees)
     if isinstance(event, DryRunAsked | NominateAsked):
-        sig = int(own_sigs(state, event.sig, np.array([event.pod], np.int64))[0])
+        sig = _own_sig(state, event.sig, event.pod)
         return event if sig == event.sig else msgspec.structs.replace(event, sig=sig)
     return event
 

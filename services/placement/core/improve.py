@@ -7,7 +7,7 @@ that changed nodes were looked at must be in the journal too.
 import numpy as np
 from msgspec import structs
 
-from services.placement.core import again, hopeless, nominations, preempt
+from services.placement.core import again, hopeless, lower, nominations
 from services.placement.core.book import compiled
 from services.placement.core.state import PlacementState
 from services.placement.core.undecided import obstacle
@@ -129,7 +129,7 @@ def look(state: PlacementState, sig: int) -> Refused:
         nodes=len(state.nodes),
         world=state.world,
         resolvable=found.resolvable,
-        preemptible=preempt.may_help(state, sig, held, found.resolvable),
+        preemptible=lower.may_help(state, sig, held, found.resolvable),
         rejected=is_rejected(state, sig, found),
     )
 

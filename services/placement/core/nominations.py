@@ -19,6 +19,7 @@ from shared.framework.scratch import OneNode
 from shared.framework.signature import Signature
 from shared.framework.static import static_of
 from shared.model.columns import I64, pack, unpack
+from shared.model.victims import Nominee
 
 NewHeld = dict[int, list[tuple[Signature, int]]]
 """What a `Held` is made as."""
@@ -27,6 +28,7 @@ NODE_GONE = "the nominated node is gone"
 SPACE_LOST = "the nominated space is taken"
 POD_GONE = "the nominated pod is gone"
 PLACED = "the nominated pod has a place already"
+GANG_PLACED = "the gang has its places"
 
 
 def held_against(state: PlacementState, priority: int, pod: int = 0) -> NewHeld:
@@ -40,7 +42,7 @@ def held_by(
     """What these nominations, in the order of their asks, hold against such a pod, by node."""
     held: NewHeld = {}
     for one in nominations:
-        if one.pod != pod and not one.lost and state.specs[one.sig].priority >= priority:
+        if one.pod != pod and one.counts and state.specs[one.sig].priority >= priority:
             held.setdefault(one.node, []).append((compiled(state, one.sig), one.mask))
     return held
 
@@ -91,11 +93,11 @@ def room_for(
     ok = static_of(state.table, wanted.spec, wanted.plugins).ok
     if ok is not None and not ok[row]:
         return False, 0
-    scratch = _held_on(state, pod, sig, node, victims | leaving_on(state, node))
+    scratch = held_on(state, pod, sig, node, victims | leaving_on(state, node))
     return fits(state.table, wanted, scratch), scratch.pick_devices(wanted)
 
 
-def _held_on(state: PlacementState, pod: int, sig: int, node: int, gone: set[int]) -> OneNode:
+def held_on(state: PlacementState, pod: int, sig: int, node: int, gone: set[int]) -> OneNode:
     """The node as such a pod sees it, with the nominations there, after these pods left."""
     scratch = without(state, node, gone)
     held = held_by(on(state, node), state, state.specs[sig].priority, pod)
@@ -110,22 +112,22 @@ def is_in_the_way(state: PlacementState, sig: int, node: int, mask: int) -> bool
     """
     priority = state.specs[sig].priority
     for one in on(state, node):
-        if one.announced and not one.lost and state.specs[one.sig].priority <= priority:
-            scratch = _held_on(state, one.pod, one.sig, node, set())
+        if one.announced and one.counts and state.specs[one.sig].priority <= priority:
+            scratch = held_on(state, one.pod, one.sig, node, set())
             scratch.hold(compiled(state, sig), mask)
             if not fits(state.table, compiled(state, one.sig), scratch):
                 return True
     return False
 
 
-def nominate(state: PlacementState, ask: int, pod: int, sig: int, node: int, packed: bytes) -> None:
+def nominate(state: PlacementState, one: Nominee, gang: int = 0) -> None:
     """Record a nomination that was just validated; an older one of the pod is replaced."""
-    drop_of_pod(state, pod)
-    victims = unpack(packed).tolist()
+    drop_of_pod(state, one.pod)
+    victims = unpack(one.victims).tolist()
     mask = 0
-    if compiled(state, sig).gpu_count:
-        mask = room_for(state, pod, sig, node, set(victims))[1]
-    add(state, Nomination(ask, pod, sig, node, mask, victims))
+    if compiled(state, one.sig).gpu_count:
+        mask = room_for(state, one.pod, one.sig, one.node, set(victims))[1]
+    add(state, Nomination(one.ask, one.pod, one.sig, one.node, mask, victims, gang=gang))
 
 
 def add(state: PlacementState, one: Nomination) -> None:
@@ -133,6 +135,8 @@ def add(state: PlacementState, one: Nomination) -> None:
     state.nominations[one.ask] = one
     state.nominated[one.pod] = one.ask
     insort(state.nominations_on.setdefault(one.node, []), one.ask)
+    if one.gang:
+        insort(state.nominations_of.setdefault(one.gang, []), one.ask)
     for victim in one.victims:
         state.victims_of.setdefault(victim, []).append(one.ask)
     if not one.victims or len(state.nominations_on[one.node]) > 1:
@@ -145,7 +149,7 @@ def pods_came(state: PlacementState, nodes: I64) -> None:
     """
     crowded = np.unique(nodes).tolist() if len(nodes) > 1 else nodes.tolist()
     for one in [one for node in crowded for one in on(state, node)]:
-        if one.mask and not one.lost:
+        if one.mask and one.counts:
             there, mask = room_for(state, one.pod, one.sig, one.node, set(one.victims))
             if there:
                 one.mask = mask
@@ -159,6 +163,8 @@ def drop(state: PlacementState, ask: int) -> None:
     if state.nominated.get(one.pod) == ask:
         del state.nominated[one.pod]
     _forget(state.nominations_on, one.node, ask)
+    if one.gang:
+        _forget(state.nominations_of, one.gang, ask)
     for victim in one.victims:
         _forget(state.victims_of, victim, ask)
     state.stirred.add(one.node)
@@ -183,6 +189,46 @@ def drop_of_pod(state: PlacementState, pod: int) -> None:
     ask = state.nominated.get(pod)
     if ask is not None:
         drop(state, ask)
+
+
+def held_for(state: PlacementState, pod: int, gang: int, sig: int, node: int) -> None:
+    """A member is held on a node: in one of the gang's own places, if it has any there. One of its
+    own alone, from a time when it was none, is over.
+    """
+    mine = state.nominations.get(state.nominated.get(pod, 0))
+    if mine is not None and not mine.gang:
+        drop(state, mine.ask)
+    for one in on(state, node):
+        if one.gang == gang and one.counts and are_alike(state, one.sig, sig):
+            one.is_used = True
+            return
+
+
+def gang_released(state: PlacementState, gang: int) -> None:
+    """Nothing is held for the gang any more: its places are kept for it again."""
+    for one in of_gang(state, gang):
+        one.is_used = False
+        state.stirred.add(one.node)
+
+
+def gang_committed(state: PlacementState, gang: int) -> None:
+    """The gang has places, and needs no others."""
+    for one in of_gang(state, gang):
+        one.lost = one.lost or GANG_PLACED
+        state.stirred.add(one.node)
+
+
+def of_gang(state: PlacementState, gang: int) -> list[Nomination]:
+    """A gang's own places in this shard, by ask."""
+    return [state.nominations[ask] for ask in state.nominations_of.get(gang, ())]
+
+
+def are_alike(state: PlacementState, one: int, other: int) -> bool:
+    """Whether pods of the one may have the place of the other: they differ in who they are at
+    most.
+    """
+    specs = state.specs
+    return one == other or specs[one].anonymous() == specs[other].anonymous()
 
 
 def placed(state: PlacementState, pod: int) -> None:
@@ -229,7 +275,7 @@ def _fits_now(state: PlacementState, one: Nomination) -> bool:
     """
     if not leaving_on(state, one.node):
         return True
-    scratch = _held_on(state, one.pod, one.sig, one.node, set())
+    scratch = held_on(state, one.pod, one.sig, one.node, set())
     return fits(state.table, compiled(state, one.sig), scratch)
 
 
@@ -261,6 +307,8 @@ def news(state: PlacementState) -> Iterator[NominationReady | NominationLost]:
     for ask in _to_look_at(state):
         one = state.nominations[ask]
         reason = one.lost
+        if one.is_used and not reason:
+            continue  # until permit says what becomes of its gang
         if not reason and not still_fits(state, one):
             reason = SPACE_LOST
         if reason:
@@ -272,6 +320,9 @@ def news(state: PlacementState) -> Iterator[NominationReady | NominationLost]:
 def dump(state: PlacementState) -> list[object]:
     """Plain values by ask."""
     return [
-        [o.ask, o.pod, o.sig, o.node, o.mask, pack(o.victims), o.announced, o.lost]
+        [
+            *(o.ask, o.pod, o.sig, o.node, o.mask, pack(o.victims), o.announced, o.lost),
+            *((o.gang, o.is_used) if o.gang else ()),
+        ]
         for _ask, o in sorted(state.nominations.items())
     ]

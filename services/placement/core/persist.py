@@ -166,9 +166,9 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
     state.deferred = {pod: Deferred(*rest) for pod, *rest in body["deferred"]}
     state.failed = dict.fromkeys(body["failed"])
     state.holds = {(gang, attempt): unpack(ids) for gang, attempt, ids in body["holds"]}
-    for ask, pod, sig, node, mask, victims, announced, lost in body["nominations"]:
+    for ask, pod, sig, node, mask, victims, *more in body["nominations"]:
         left = unpack(victims).tolist()
-        state.nominations[ask] = Nomination(ask, pod, sig, node, mask, left, announced, lost)
+        state.nominations[ask] = Nomination(ask, pod, sig, node, mask, left, *more)
     withheld.load_unsettled(state, body.get("unsettled", ()))
     kept = body.get("withheld", ())
     state.withheld = {node: msgspec.convert(value, Node) for node, value in kept}

@@ -19,7 +19,7 @@ from services.placement.core.book import compiled
 from services.placement.core.identity import own_sigs
 from services.placement.core.ledger import IS_CHARGED, IS_VICTIM
 from services.placement.core.refused import message, messages, stuck_rows
-from services.placement.core.reprieve import Chosen, LowerColumns
+from services.placement.core.reprieve import Chosen, LowerColumns, Seat
 from services.placement.core.state import PlacementState
 from services.placement.transitions import State
 from shared.events.placement import (
@@ -31,7 +31,7 @@ from shared.events.placement import (
 )
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.framework.between import fits, rules_of
-from shared.framework.layout import Held, Mask
+from shared.framework.layout import Mask
 from shared.framework.scratch import OneNode
 from shared.model.columns import I64, pack, unpack
 from shared.model.victims import keys_of
@@ -57,23 +57,6 @@ class Victim(NamedTuple):
     start_ms: int
 
 
-def may_help(state: PlacementState, sig: int, held: Held | None, resolvable: int) -> bool:
-    """Whether a node that could be made to fit (there are `resolvable` of them) holds a pod of
-    lower priority, and the profile preempts at all. Plugins of users are asked in any case.
-    """
-    if compiled(state, sig).plugins.post_filters:
-        return True
-    if not resolvable or not compiled(state, sig).plugins.profile.preempts:
-        return False
-    priority = state.specs[sig].priority
-    lower = [counts for level, counts in sorted(state.levels.items()) if level < priority]
-    if not any(counts.any() for counts in lower):
-        return False
-    rows = state.kernel.resolvable_rows(state.table, compiled(state, sig), held)
-    nodes = state.table.ids[rows]
-    return any(bool(counts[nodes[nodes < len(counts)]].any()) for counts in lower)
-
-
 def dry_run(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
     """This shard's best candidates for one preemptor, best first."""
     if event.sig not in state.specs:
@@ -97,7 +80,7 @@ def candidates(
     state: PlacementState, event: DryRunAsked
 ) -> tuple[list[Candidate], tuple[tuple[str, int], ...]]:
     """All that were found, best first, and why the other nodes are none."""
-    run = _DryRun(state, event)
+    run = DryRun(state, event)
     run.search()
     found = [candidate for *_key, candidate in sorted(run.found)]
     return found, tuple(sorted(run.reasons.items()))
@@ -138,7 +121,7 @@ def _series(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
     together = len(asked) if _are_alike(state, event.sig, asked) else 1
     series: list[Candidate] = []
     for _run in range(RUNS_MAX):
-        run = _DryRun(state, event, series)
+        run = DryRun(state, event, [Seat(compiled(state, event.sig), 0, one) for one in series])
         run.search()
         if not run.found:
             return answer((), tuple(sorted(run.reasons.items())), series=tuple(series))
@@ -157,17 +140,17 @@ def _are_alike(state: PlacementState, sig: int, pods: I64) -> bool:
     return not any(pod in state.nominated for pod in pods.tolist())
 
 
-class _DryRun:
+class DryRun:
     """One dry run: the nodes in tie order, until there are candidates enough."""
 
     def __init__(
         self,
         state: PlacementState,
         event: DryRunAsked,
-        before: Sequence[Candidate] = (),
+        before: Sequence[Seat] = (),
         only: I64 | None = None,
     ) -> None:
-        """`before`: what equal preemptors got, which nobody knows of yet; `only`: of these rows."""
+        """`before`: what others got, which nobody knows of yet; `only`: of these rows."""
         self.state = state
         self.wanted = compiled(state, event.sig)
         self.priority = state.specs[event.sig].priority
@@ -191,10 +174,10 @@ class _DryRun:
         self.found: list[tuple[tuple[int, ...], int, Candidate]] = []
         self.clean = 0  # candidates that break no budget
 
-    def _take(self, chosen: Candidate) -> None:
-        """A preemptor of this signature has got this node: charged, its victims on their way."""
-        victims = unpack(chosen.victims).tolist()
-        self.held.setdefault(chosen.node, []).append((self.wanted, 0))
+    def _take(self, seat: Seat) -> None:
+        """A preemptor has got this node: charged, its victims on their way."""
+        victims = unpack(seat.candidate.victims).tolist()
+        self.held.setdefault(seat.candidate.node, []).append((seat.wanted, seat.mask))
         self.taken.update(victims)
         for pod in victims:
             for budget in self._budgets(pod):
@@ -217,7 +200,7 @@ class _DryRun:
             if len(series) == most or self.lower is None or self.lower.covered[row]:
                 break
             self.clean -= not chosen.violations
-            self._take(chosen)
+            self._take(Seat(self.wanted, 0, chosen))
             if self.lower.leave(row, unpack(chosen.victims)):
                 deque(self._at_once(self.lower, np.array([row], np.int64)), maxlen=0)
             self.search()
@@ -434,7 +417,7 @@ def candidate_of(
     )
 
 
-class ByName(_DryRun):
+class ByName(DryRun):
     """Who may be evicted, and what their end costs, where somebody else says who goes."""
 
     def evictable(self, row: int) -> list[Victim]:

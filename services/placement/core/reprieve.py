@@ -7,11 +7,13 @@ does not fit again is a victim. Nodes with budgets on their pods are not for her
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from services.placement.core.ledger import IS_VICTIM
 from services.placement.core.state import PlacementState
+from shared.events.placement import Candidate
 from shared.framework.layout import F64, I32, I64, Held, Mask
 from shared.framework.signature import Signature
 
@@ -27,6 +29,14 @@ class Chosen:
     priorities: list[int]
     starts_ms: list[int]
     ends: list[int]
+
+
+class Seat(NamedTuple):
+    """A place that somebody gets, of whom nobody knows yet."""
+
+    wanted: Signature
+    mask: int
+    candidate: Candidate
 
 
 class LowerColumns:

@@ -38,7 +38,8 @@ TIE_SEED = 0
 
 class Nomination(Struct):
     """Space promised to `pod` on `node`, charged in Filter with devices `mask`; `victims` are those
-    still there. `announced` = NominationReady was said; `lost` = why it must be given up.
+    still there. `announced` = NominationReady was said; `lost` = why it must be given up. `gang`:
+    the space is the whole gang's; `is_used` while it is held for one of its members.
     """
 
     ask: int
@@ -49,6 +50,13 @@ class Nomination(Struct):
     victims: list[int]
     announced: bool = False
     lost: str = ""
+    gang: int = 0
+    is_used: bool = False
+
+    @property
+    def counts(self) -> bool:
+        """Whether others must leave room for it."""
+        return not self.lost and not self.is_used
 
 
 class Seen(Struct, frozen=True):
@@ -194,6 +202,7 @@ class PlacementState(MachineState):
         self.used = Totals()
         self.nominated: dict[int, int] = {}
         self.nominations_on: dict[int, list[int]] = {}  # node -> asks, ascending
+        self.nominations_of: dict[int, list[int]] = {}  # gang -> asks, ascending
         self.victims_of: dict[int, list[int]] = {}  # victim -> asks
         self.stirred: set[int] = set()  # nodes whose nominations changed since they were looked at
         self.seen = Seen()

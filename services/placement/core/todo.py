@@ -16,10 +16,15 @@ import numpy as np
 from shared.events.observed import ExtendersAnswered
 from shared.events.permit import HoldAsked, OfferAsked
 from shared.events.placement import ExtendersAsked
-from shared.events.preemption import DryRunAsked, NominateAsked
+from shared.events.preemption import (
+    DryRunAsked,
+    GangDryRunAsked,
+    GangNominateAsked,
+    NominateAsked,
+)
 from shared.model.columns import I64, pack, unpack
 
-Asked = OfferAsked | HoldAsked | DryRunAsked | NominateAsked
+Asked = OfferAsked | HoldAsked | DryRunAsked | NominateAsked | GangDryRunAsked | GangNominateAsked
 
 
 class Work:
@@ -63,8 +68,10 @@ class Ask:
 
     def sigs(self) -> list[int]:
         """Signatures that must be known before this can be answered."""
-        if isinstance(self.event, OfferAsked | HoldAsked):
+        if isinstance(self.event, OfferAsked | HoldAsked | GangDryRunAsked):
             return [group.sig for group in self.event.members]
+        if isinstance(self.event, GangNominateAsked):
+            return [one.sig for one in self.event.nominees]
         return [self.event.sig]
 
 
@@ -196,6 +203,8 @@ class Todo:
         for ask in self._all_asks():
             if isinstance(ask.event, NominateAsked) and ask.event.ask == ask_id:
                 ask.void = True
+            if isinstance(ask.event, GangNominateAsked):
+                ask.void |= any(one.ask == ask_id for one in ask.event.nominees)
 
     def queued(self) -> Iterator[I64]:
         """Pods of every dispatch that waits here, dispatch by dispatch."""

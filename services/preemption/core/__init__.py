@@ -12,7 +12,7 @@ it is known not to be on its way out.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from services.preemption.core import answers, facts, judging
+from services.preemption.core import answers, bands, facts, judging
 from services.preemption.core.choice import Choice, choices, message
 from services.preemption.core.config import Config, parse_config
 from services.preemption.core.state import (
@@ -28,22 +28,29 @@ from shared.events.binding import Bound, Evicted, EvictionFailed, VictimsJudged
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsAssigned, PodsGone
 from shared.events.placement import (
     CandidatesFound,
+    GangNominated,
+    GangNominationStale,
     Nominated,
     NominationLost,
     NominationReady,
     NominationStale,
+    PlacesFound,
 )
 from shared.events.preemption import (
     DryRunAsked,
     EvictAsked,
     EvictRecalled,
+    GangDryRunAsked,
+    GangNominateAsked,
+    GangPreemptionClosed,
+    GangRoomMade,
     NominateAsked,
     NominationCleared,
     PreemptionClosed,
     PreemptionOpened,
     VictimsAsked,
 )
-from shared.events.queueing import PreemptAsked
+from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, PreemptAsked
 from shared.model.columns import few, pack
 from shared.model.ids import BINDING, INGEST, PREEMPTION, QUEUEING, placement
 
@@ -90,6 +97,16 @@ class PreemptionCore:
                 _went_on(state, event)
             case NominationCleared() | PreemptionClosed():
                 _ended(state, event)
+            case (
+                GangPreemptAsked()
+                | GangPreemptRecalled()
+                | PlacesFound()
+                | GangNominated()
+                | GangNominationStale()
+            ):
+                bands.told(state, event, self.placements)
+            case GangDryRunAsked() | GangNominateAsked() | GangRoomMade() | GangPreemptionClosed():
+                bands.went_on(state, event)
             case Configured():
                 state.config = parse_config(event.config.get("preemption", {}))
 
@@ -103,10 +120,11 @@ class PreemptionCore:
         for number in [ask for due_ms, ask in state.timers if due_ms <= state.now_ms]:
             yield from _close(state, state.asks[number])
         yield from _dry_runs(state)
+        yield from bands.decide(state)
 
     def due_ms(self, state: PreemptionState) -> int | None:
         """See Core.due_ms."""
-        if state.todo:
+        if state.todo or bands.next_band(state) is not None:
             return state.now_ms
         return state.timers[0][0] if state.timers else None
 
@@ -128,6 +146,7 @@ class PreemptionCore:
         """See Core.check."""
         dues = ((ask.due_ms, ask.ask) for ask in state.asks.values() if ask.due_ms)
         assert state.timers == sorted(dues)
+        bands.check(state)
         newest = {ask.pod: ask.ask for _n, ask in sorted(state.asks.items())}
         assert state.by_pod == newest, "one open preemption per preemptor"
         assert not any(pod in state.gone for pod in state.victims), "a victim is gone and taken"
@@ -219,11 +238,11 @@ def _got_worse(state: PreemptionState, ask: Ask, best: Choice) -> bool:
 
 def _close(state: PreemptionState, ask: Ask) -> Iterator[Event]:
     """Take everything back that can be, and say that it is over."""
-    is_said = ask.phase is not Phase.READY and ask.end != SUPERSEDED
+    is_said = ask.phase is not Phase.READY and ask.end != SUPERSEDED and not ask.band
     number, pod, shard, nominated = ask.ask, ask.pod, ask.shard, ask.nominated
     if ask.phase is Phase.EVICTING and state.unanswered(ask):
         yield EvictRecalled(number)
-    if nominated or not is_said:
+    if nominated or not is_said:  # what ends it without a word to queueing
         yield NominationCleared(number, pod, shard)
     if is_said:
         yield PreemptionClosed(number, pod, "")
@@ -288,9 +307,10 @@ def _ended(state: PreemptionState, event: NominationCleared | PreemptionClosed) 
         return
     if isinstance(event, NominationCleared):
         ask.nominated = False
-        if ask.phase is not Phase.READY and ask.end != SUPERSEDED:
+        if ask.phase is not Phase.READY and ask.end != SUPERSEDED and not ask.band:
             return
-        name = "nomination_cleared" if ask.phase is Phase.READY else "superseded"
+        is_void = ask.end == SUPERSEDED and ask.phase is not Phase.READY
+        name = "superseded" if is_void else "nomination_cleared"
     else:
         name = "preemption_closed"
     if ask.phase in (Phase.NOMINATING, Phase.NOMINATED):

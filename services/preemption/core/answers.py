@@ -1,6 +1,6 @@
 """What shards and binding answer: candidates, nominations, evictions."""
 
-from services.preemption.core import together
+from services.preemption.core import bands, together
 from services.preemption.core.state import FAILED, FREED, LOST, Ask, PreemptionState
 from services.preemption.transitions import LEAVING, Phase
 from shared.events.binding import Evicted, EvictionFailed
@@ -47,7 +47,10 @@ def nomination(
                 state.finish(ask, FREED)
         case NominationReady() if ask.phase in LEAVING and not ask.end:
             ask.follow("nomination_ready")
-            state.set_due(ask, state.now_ms + state.config.place_ms_max)
+            if ask.band:
+                bands.member_ready(state, ask)
+            else:
+                state.set_due(ask, state.now_ms + state.config.place_ms_max)
         case NominationLost() if ask.phase is Phase.READY:
             ask.follow("nomination_lost")
             state.close(ask)

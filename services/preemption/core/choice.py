@@ -63,15 +63,17 @@ def message(answers: Iterable[CandidatesFound]) -> str:
     """
     answers = list(answers)
     texts = dict.fromkeys(text for answer in answers for text in answer.said or AS_BY_DEFAULT)
-    return ", ".join(_default(answers) if text == PREEMPTION else text for text in texts)
+    default = default_message((answer.reasons, answer.nodes) for answer in answers)
+    return ", ".join(default if text == PREEMPTION else text for text in texts)
 
 
-def _default(answers: Iterable[CandidatesFound]) -> str:
+def default_message(answers: Iterable[tuple[tuple[tuple[str, int], ...], int]]) -> str:
+    """DefaultPreemption's own text of (reasons, nodes) of all shards."""
     reasons: Counter[str] = Counter()
     nodes = 0
-    for answer in answers:
-        nodes += answer.nodes
-        for reason, count in answer.reasons:
+    for said, there in answers:
+        nodes += there
+        for reason, count in said:
             reasons[reason] += count
     words = sorted(f"{count} {reason}" for reason, count in reasons.items() if count)
     tail = f" {', '.join(words)}." if words else ""

@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from services.preemption.core.band import Band
 from services.preemption.core.budgets import Budgets
 from services.preemption.core.config import Config
-from services.preemption.transitions import Phase, following
+from services.preemption.transitions import GangPhase, Phase, following
 from shared.events.placement import CandidatesFound
 from shared.machine.core import MachineState
 from shared.model.podset import PodSet
@@ -36,7 +37,8 @@ class Ask(Struct, array_like=True):
     """One search for victims for one pod. `end` says why it must be closed, "" while it goes on.
 
     `lefts` is what the budgets allowed when the shards were asked, until a choice is made;
-    `nominated` says that a shard may hold a charge for it.
+    `nominated` says that a shard may hold a charge for it. `band`: it is a member's, of the gang
+    that has this ask.
     """
 
     ask: int
@@ -52,6 +54,7 @@ class Ask(Struct, array_like=True):
     nominated: bool = False
     end: str = ""
     due_ms: int = 0
+    band: int = 0
 
     def follow(self, event: str) -> None:
         """Take the transition of `event`; AssertionError with the story when there is none."""
@@ -71,6 +74,8 @@ class Ask(Struct, array_like=True):
     def dump(self) -> list[Any]:
         """Plain values in an order that does not depend on the order of answers."""
         plain: list[Any] = msgspec.to_builtins(self, builtin_types=(bytes,))
+        if not self.band:
+            plain.pop()  # as older snapshots are
         return [sorted(value.items()) if isinstance(value, dict) else value for value in plain]
 
     @classmethod
@@ -78,7 +83,7 @@ class Ask(Struct, array_like=True):
         """Inverse of dump; older ones kept `lefts` to the end."""
         columns = [
             dict(value) if name in _BY_NUMBER else value
-            for name, value in zip(cls.__struct_fields__, plain, strict=True)
+            for name, value in zip(cls.__struct_fields__, plain, strict=False)
         ]
         ask = msgspec.convert(columns, cls)
         if ask.phase not in ASKED:
@@ -119,6 +124,7 @@ class PreemptionState(MachineState):
         self.last_ask = 0
         self.asks: dict[int, Ask] = {}
         self.runs: dict[int, Run] = {}  # by the first of their asks
+        self.bands: dict[int, Band] = {}
         self.victims: dict[int, Victim] = {}
         self.budgets = Budgets()
         self.gone = PodSet()
@@ -143,10 +149,26 @@ class PreemptionState(MachineState):
         self.todo.discard(ask.ask)
         if self.by_pod.get(ask.pod) == ask.ask:
             del self.by_pod[ask.pod]
+        if ask.band:
+            self._member_over(self.bands[ask.band], ask)
+
+    def _member_over(self, band: Band, ask: Ask) -> None:
+        """A gang keeps all its places or none: with one member's ask all of them are over."""
+        band.asks.remove(ask.ask)
+        if not band.is_again:  # else another round follows
+            band.end = band.end or ask.end or LOST
+        for number in band.asks:
+            self.finish(self.asks[number], LOST)
+        if not band.asks and band.is_again:
+            band.follow("given_back")
+            band.is_again, band.waiting = False, []
 
     def note(self, ask: Ask) -> None:
-        """Keep `todo` true after a change of the ask."""
-        if ask.end or ask.phase in DECIDABLE:
+        """Keep `todo` true after a change of the ask. Of a gang nobody goes before all members have
+        their places.
+        """
+        is_early = ask.band and self.bands[ask.band].phase is GangPhase.NOMINATING
+        if ask.end or (ask.phase in DECIDABLE and not is_early):
             self.todo.add(ask.ask)
         else:
             self.todo.discard(ask.ask)
@@ -200,12 +222,19 @@ class PreemptionState(MachineState):
             self.gone.dump(),
             self.placed.dump(),
             [[number, *run.dump()] for number, run in sorted(self.runs.items())],
+            *(
+                [[band.dump() for _number, band in sorted(self.bands.items())]]
+                if self.bands
+                else ()
+            ),
         ]
 
     def restore(self, body: Any) -> None:
         """Become what `body` was made of."""
         config, self.last_ask, asks, victims, budgets, gone, placed, *more = body
         self.config = msgspec.convert(config, Config)
+        bands = [Band.load(band) for band in (more[1] if len(more) > 1 else ())]
+        self.bands = {band.ask: band for band in bands}
         for ask in asks:
             self.open(Ask.load(ask))
         self.victims = {pod: Victim(ask, evicted) for pod, ask, evicted in victims}

@@ -2,9 +2,9 @@
 
 A pod is in one of the states of `services.queueing.transitions`. Modules: `intake` (ingest's
 facts), `relabel` (pods that are somebody now), `answers` (shards, binding), `held` (whom
-permit plugins of users refused), `gangs` and `members`,
-`preempting`, `own` (the effect of its own events), `looks` (messages that stay true), `deciding`
-(the step), `lanes` (priority index), `routing` (batch and shard).
+permit plugins of users refused), `gangs` and `members`, `preempting`, `gang_preempting`, `own`
+(the effect of its own events), `looks` (messages that stay true), `deciding` (the step), `lanes`
+(priority index), `routing` (batch and shard).
 
 No wake-up is lost: `Sig.mask` has the shards whose *latest* answer about the signature is a
 refusal. Each shard's answers come in its own journal's order, so an improvement clears the bit
@@ -18,6 +18,7 @@ from typing import Any
 from services.queueing.core import (
     answers,
     deciding,
+    gang_preempting,
     gangs,
     held,
     intake,
@@ -57,12 +58,19 @@ from shared.events.placement import (
     Reserved,
     ShardDigest,
 )
-from shared.events.preemption import PreemptionClosed, PreemptionOpened
+from shared.events.preemption import (
+    GangPreemptionClosed,
+    GangRoomMade,
+    PreemptionClosed,
+    PreemptionOpened,
+)
 from shared.events.queueing import (
     Activated,
     Confirmed,
     Dispatched,
     GangDispatched,
+    GangPreemptAsked,
+    GangPreemptRecalled,
     GangWaits,
     LaneFreed,
     LaneTaken,
@@ -128,6 +136,8 @@ HANDLERS: dict[type[Event], Callable[[QueueingState, Any], None]] = {
     GangTimedOut: gangs.gate_closed,
     PreemptionOpened: preempting.opened,
     PreemptionClosed: preempting.closed,
+    GangRoomMade: gang_preempting.room_made,
+    GangPreemptionClosed: gang_preempting.closed,
     Bound: answers.bound,
     BindFailed: answers.bind_failed,
     Dispatched: own.dispatched,
@@ -138,6 +148,8 @@ HANDLERS: dict[type[Event], Callable[[QueueingState, Any], None]] = {
     Woken: own.woken,
     Activated: own.activated,
     PreemptAsked: preempting.asked,
+    GangPreemptAsked: gang_preempting.asked,
+    GangPreemptRecalled: gang_preempting.recalled,
     GangDispatched: gangs.dispatched,
     GangWaits: gangs.said,
     LaneTaken: gangs.lane_taken,

@@ -18,6 +18,8 @@ HEAD_START_MS = 1_000  # how long younger pods wait, at most, for a gang that is
 LANE_AFTER_FAILURES = 2  # failed attempts after which a gang asks for the lane
 MEMBERS_KEPT_MIN = 64  # of a gang, before those whose story is over are dropped
 GANG_RETRY_MS_MIN = 1_000  # between tries of a gang, whatever the backoff is
+GANG_ASKS_OPEN_MAX = 32  # gangs for which preemption works at once
+GANG_ASK_AGAIN_MS = 30_000  # between asks for a gang for which nobody could go, if nothing improves
 GANG_TOLD_AFTER_MS = 1_000  # members are told what their gang waits for if that lasts so long
 WAIT_FEW = 500  # pods; where more wait, messages are looked at twice as often
 LOOKS_MAX = 8  # signatures that shards are asked about in one step
@@ -41,7 +43,8 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     after half of it where more than `WAIT_FEW` pods wait. For pods with these schedulerNames nobody
     is ever ended: `preemption_except`. Pods that these permit plugins of users refuse wait for
     these kinds of events: `wakes`. With these DynamicResources is not at postFilter
-    (`claims_except`), or after DefaultPreemption (`claims_last`).
+    (`claims_except`), or after DefaultPreemption (`claims_last`). `gang_preemption` is on in what
+    `muster` runs: journals of older versions do not have it.
     """
 
     max_batch: int = 0
@@ -53,6 +56,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     unschedulable_max_ms: int = 300_000
     unbound_max: int = 32_768
     preemption: bool = True
+    gang_preemption: bool = False
     preemption_except: tuple[str, ...] = ()
     claims_except: tuple[str, ...] = ()
     claims_last: tuple[str, ...] = ()

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from services.queueing.core import backoff, gangs, held, looks, preempting, stays
+from services.queueing.core import (
+    backoff,
+    gang_preempting,
+    gangs,
+    held,
+    looks,
+    preempting,
+    stays,
+)
 from services.queueing.core.config import (
     GANGS_OPEN_MAX,
     HEAD_START_MS,
@@ -26,6 +34,7 @@ from services.queueing.transitions import Pod
 from shared.events.base import Event
 from shared.events.queueing import (
     Dispatched,
+    GangPreemptRecalled,
     GangWaits,
     LaneFreed,
     LaneTaken,
@@ -72,6 +81,10 @@ def _all(state: QueueingState) -> Iterator[Event]:
     yield from _dispatches(state)
     while (ask := preempting.next_ask(state)) is not None:
         yield ask
+    for gang in sorted(state.gang_recalls):
+        yield GangPreemptRecalled(gang)
+    while (gang_ask := gang_preempting.next_ask(state)) is not None:
+        yield gang_ask
     while idle(state) and (end := backoff.next_cut(state)) is not None:
         yield backoff.popped(state, end)
         yield from _dispatches(state)
@@ -83,7 +96,10 @@ def due_ms(state: QueueingState) -> int | None:
         return None
     work = state.say or state.closed or state.wake or state.nominated or lane_over(state)
     work = work or state.looked or state.gangs_looked or bool(state.errors) or bool(state.roused)
+    work = work or state.gang_recalls
     if work or _parkable(state) is not None or _next(state) is not None:
+        return state.now_ms
+    if state.gang_asks and gang_preempting.next_ask(state) is not None:
         return state.now_ms
     end = backoff.next_end(state)
     if end is not None and idle(state) and backoff.next_cut(state) is not None:

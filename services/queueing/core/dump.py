@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from services.queueing.core import members, stays
+from services.queueing.core import gang_preempting, members, stays
 from services.queueing.core.config import Config
 from services.queueing.core.fifo import Fifo
 from services.queueing.core.messages import workload_of
@@ -43,6 +43,7 @@ GANG_FIELDS = (
     *("timeout_ms", "attempt", "failures", "tried_ms", "failed_ms", "until_ms", "priority"),
     *("message", "verdict", "running", "look_ms", "looked", "tell_ms"),
 )
+PREEMPTING_FIELDS = ("gang", "preempting", "ask_ms", "room", "note")
 INDEXED = (
     *(Pod.READY, Pod.PARKED, Pod.LEFT, Pod.IN_FLIGHT, Pod.BACKOFF),
     *(Pod.ASKING, Pod.PREEMPTING),
@@ -90,6 +91,7 @@ def dump(state: QueueingState) -> dict[str, Any]:
         ],
         "nominated": [[pod, state.nominated[pod]] for pod in sorted(state.nominated)],
         "closed": sorted(state.closed),
+        **_gang_preempting(state),
         "heirs": [list(heir) for heir in state.heirs],
         **({"errors": [list(one) for one in state.errors]} if state.errors else {}),
         **({"gates": [list(one) for one in sorted(state.gates.items())]} if state.gates else {}),
@@ -103,6 +105,15 @@ def dump(state: QueueingState) -> dict[str, Any]:
         "listing_ms": state.listing_ms,
         "rate": _fields(state.rate, RATE_FIELDS),
     }
+
+
+def _gang_preempting(state: QueueingState) -> dict[str, Any]:
+    """Nothing where preemption never had to do with a gang."""
+    gangs = (state.gangs[number] for number in sorted(state.gangs))
+    known = [_fields(gang, PREEMPTING_FIELDS) for gang in gangs]
+    known = [values for values in known if any(values[1:])]
+    recalls = sorted(state.gang_recalls)
+    return {"gang_preempting": [known, recalls]} if known or recalls else {}
 
 
 def _open_rows(codes: "np.ndarray[Any, np.dtype[np.int8]]") -> "np.ndarray[Any, Any]":
@@ -155,6 +166,10 @@ def load(state: QueueingState, body: Any) -> None:
         _fill(gang, GANG_FIELDS, values[:-1])
         gang.sigs = tuple(values[-1])
         state.gangs[gang.gang] = gang
+    known, recalls = body.get("gang_preempting", ((), ()))
+    for values in known:
+        _fill(state.gangs[values[0]], PREEMPTING_FIELDS, values)
+    state.gang_recalls = dict.fromkeys(recalls)
     state.asks = {pod: Ask(sig, ended) for pod, sig, ended in body["asks"]}
     state.nominated = dict(body["nominated"])
     state.closed = dict.fromkeys(body["closed"])
@@ -313,6 +328,7 @@ def _index_gangs(state: QueueingState) -> None:
             state.gangs_looked[number] = None
         if not state.gangs[number].committed:
             members.index(state, state.gangs[number])
+        gang_preempting.index(state, state.gangs[number])
         members.touch(state, state.gangs[number])
 
 

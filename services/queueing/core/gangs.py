@@ -6,9 +6,7 @@ committed. Which node takes whom is not known here.
 
 from heapq import heappop
 
-import numpy as np
-
-from services.queueing.core import looks, moves
+from services.queueing.core import gang_preempting, looks, moves
 from services.queueing.core.config import GANG_RETRY_MS_MIN, HEAD_START_MS, backoff_ms
 from services.queueing.core.members import (
     complete,
@@ -16,20 +14,22 @@ from services.queueing.core.members import (
     give_place,
     index,
     members_in,
+    needed,
     ready,
     record,
     retry_ms,
     tell_workload,
     touch,
     wait,
+    waiting_groups,
 )
 from services.queueing.core.messages import fit_error, timed_out
-from services.queueing.core.state import Gang, QueueingState, by_number
+from services.queueing.core.state import Gang, QueueingState
 from services.queueing.transitions import Pod
 from shared.events.ingest import GangGone, GangSet
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
-from shared.events.queueing import GangDispatched, GangWaits, LaneTaken, Members
-from shared.model.columns import pack, unpack
+from shared.events.queueing import GangDispatched, GangWaits, LaneTaken
+from shared.model.columns import unpack
 
 # ------------------------------------------------------------------ inputs
 
@@ -39,6 +39,7 @@ def group_set(state: QueueingState, event: GangSet) -> None:
     gang = record(state, event.gang, event.key)
     if event.version > gang.version:
         gang.failures, gang.verdict = 0, ""
+        gang_preempting.recall(state, gang)
     gang.exists, gang.version = True, event.version
     gang.min_count, gang.timeout_ms = event.min_count, event.timeout_ms
     tell_workload(state, gang)
@@ -50,6 +51,7 @@ def group_gone(state: QueueingState, event: GangGone) -> None:
     gang = state.gangs.get(event.gang)
     if gang is not None:
         gang.exists = False
+        gang_preempting.recall(state, gang)
         tell_workload(state, gang)
         touch(state, gang)
         drop(state, gang)
@@ -63,6 +65,7 @@ def committed(state: QueueingState, event: GangCommitted) -> None:
     pods = state.pods
     ids = pods.select(unpack(event.ids), Pod.TRYING, event.attempt)
     gang.attempt, gang.committed, gang.failures, gang.verdict = 0, True, 0, ""
+    gang_preempting.recall(state, gang)
     if len(ids):
         rows = pods.rows(ids)
         pods.move("gang_committed", ids, rows)
@@ -84,7 +87,9 @@ def released(state: QueueingState, event: GangReleased) -> None:
     if gang is None or gang.attempt != event.attempt:
         return
     if not event.stale:
-        _failed(state, gang, fit_error(event.reasons, event.nodes))
+        gang_preempting.failed(state, gang, event)
+        text = fit_error(event.reasons, event.nodes)
+        _failed(state, gang, f"{text} {gang.note}" if gang.note else text)
     _give_back(state, gang)
 
 
@@ -134,6 +139,7 @@ def dispatched(state: QueueingState, event: GangDispatched) -> None:
         pods.attempt[rows] = event.attempt
         gang.waiting -= len(ids)
     gang.attempt, gang.tried_ms, gang.improved = event.attempt, state.now_ms, False
+    gang.room = False
     for sig in gang.sigs:
         state.gangs_by_sig[sig].pop(gang.gang, None)
     gang.sigs = tuple(sorted({part.sig for part in event.members}))
@@ -207,18 +213,15 @@ def next_timer_ms(state: QueueingState) -> int | None:
 
 
 def dispatch(state: QueueingState, gang: Gang) -> GangDispatched:
-    """Everybody of the gang who waits, grouped by signature: the highest priority first."""
-    pods = state.pods
-    ids = members_in(state, gang, Pod.WAITING)
-    ids = ids[pods.seq[pods.rows(ids)].argsort(kind="stable")]
-    groups = by_number(pods.sig[pods.rows(ids)].astype(np.int64))
-    groups.sort(key=lambda group: (-state.sigs[group[0]].priority, group[0]))
+    """Everybody of the gang who waits."""
+    members = waiting_groups(state, gang)
     return GangDispatched(
         state.next_attempt,
         gang.gang,
         gang.version,
-        max(1, gang.min_count - gang.running),
-        tuple(Members(sig, pack(ids[part])) for sig, part in groups),
+        needed(gang),
+        members,
         gang.timeout_ms,
         lane=state.lane.gang == gang.gang,
+        preempts=gang_preempting.may_preempt(state, members),
     )

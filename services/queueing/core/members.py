@@ -17,7 +17,8 @@ from services.queueing.core.messages import gang_message, gated, workload_of
 from services.queueing.core.pods import Rows
 from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.transitions import Pod
-from shared.model.columns import I64
+from shared.events.queueing import Members
+from shared.model.columns import I64, pack
 
 UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
 
@@ -62,7 +63,7 @@ def complete(gang: Gang) -> bool:
 
 def retry_ms(state: QueueingState, gang: Gang) -> int:
     """When it may be tried: after its backoff if a shard improved, else after the longest one."""
-    if not gang.failures:
+    if not gang.failures or gang.room:
         return 0
     if gang.improved:
         return gang.until_ms
@@ -209,6 +210,21 @@ def members_in(state: QueueingState, gang: Gang, code: Pod) -> I64:
     return there
 
 
+def needed(gang: Gang) -> int:
+    """How many of those who wait must have a node."""
+    return max(1, gang.min_count - gang.running)
+
+
+def waiting_groups(state: QueueingState, gang: Gang) -> tuple[Members, ...]:
+    """Everybody of the gang who waits, by signature: the highest priority first."""
+    pods = state.pods
+    ids = members_in(state, gang, Pod.WAITING)
+    ids = ids[pods.seq[pods.rows(ids)].argsort(kind="stable")]
+    groups = by_number(pods.sig[pods.rows(ids)].astype(np.int64))
+    groups.sort(key=lambda group: (-state.sigs[group[0]].priority, group[0]))
+    return tuple(Members(sig, pack(ids[part])) for sig, part in groups)
+
+
 def _open(state: QueueingState, gang: Gang) -> I64:
     """Members whose story is not over, by id."""
     pods = state.pods
@@ -240,6 +256,7 @@ def drop(state: QueueingState, gang: Gang) -> None:
             del state.workloads[workload_of(gang.key)]
     state.say.pop(gang.gang, None)
     state.trying.pop(gang.gang, None)
+    state.gang_asks.pop(gang.gang, None)
     state.gangs_looked.pop(gang.gang, None)
 
 
@@ -247,5 +264,5 @@ def improved(state: QueueingState, sig: int) -> None:
     """A shard could take pods of this signature again."""
     for number in sorted(state.gangs_by_sig.get(sig, {})):
         gang = state.gangs[number]
-        gang.improved = True
+        gang.improved, gang.ask_ms = True, 0
         touch(state, gang)

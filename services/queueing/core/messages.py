@@ -65,13 +65,18 @@ def _post_filter(sig: Sig, config: Config, nodes: int) -> str:
     claims, asks = _claims(sig, config), may_preempt(sig, config)
     if claims and not asks and any(refusal.rejected for refusal in sig.refusals.values()):
         return NOT_FOUND
-    if not _preempts(sig, config):
+    if not preempts(sig, config):
         return ", ".join(around(claims))
     if sig.never_preempts:
         return ", ".join(around(claims, NEVER))
     if sig.note or asks:
         return sig.note  # with the words of the others
     return ", ".join(around(claims, _nobody(sig, nodes)))
+
+
+def with_claims(sig: Sig, config: Config, text: str) -> str:
+    """What preemption said of a gang, among the words of the other plugins at postFilter."""
+    return ", ".join(around(_claims(sig, config), text))
 
 
 def _claims(sig: Sig, config: Config) -> str:
@@ -87,14 +92,14 @@ def _nobody(sig: Sig, nodes: int) -> str:
     return "preemption: " + fit_error([pair for pair in counts if pair[1] > 0], nodes)
 
 
-def _preempts(sig: Sig, config: Config) -> bool:
+def preempts(sig: Sig, config: Config) -> bool:
     """Whether anything is asked at postFilter for these pods."""
     return config.preemption and sig.scheduler not in config.preemption_except
 
 
 def may_preempt(sig: Sig, config: Config) -> bool:
     """Whether removing pods of lower priority could make room for this signature."""
-    if not _preempts(sig, config) or sig.never_preempts:
+    if not preempts(sig, config) or sig.never_preempts:
         return False
     return any(refusal.preemptible for refusal in sig.refusals.values())
 

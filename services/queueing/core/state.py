@@ -28,6 +28,7 @@ from shared.machine.core import MachineState
 from shared.model.columns import I64
 
 RESERVED = int(Pod.RESERVED)
+NO, WANTED, ASKED = range(3)  # what a gang has to do with preemption
 
 Entry = tuple[int, int, int, int]
 """(-priority, 0 leftovers or 1 queue, attempt or order number, signature): heap key, unique."""
@@ -178,11 +179,13 @@ class Gang:
     are told what is said of the gang. `due_ms`, `timer_ms` and `place` are what was put last on the
     heaps of messages, of failed gangs and of those that can be tried; `members` is an index over
     the pods, with some that are members no more. `has_workload`: some group of its workload exists.
+    `preempting` is one of the three above, again not before `ask_ms`; `note` is what preemption
+    said last, `room` that it was made and the gang not tried since.
     """
 
     __slots__ = (
-        *("attempt", "committed", "due_ms", "exists", "failed_ms", "failures", "gang"),
-        *("has_workload", "improved", "key"),
+        *("ask_ms", "attempt", "committed", "due_ms", "exists", "failed_ms", "failures", "gang"),
+        *("has_workload", "improved", "key", "note", "preempting", "room"),
         *(
             "look_ms",
             "looked",
@@ -207,6 +210,7 @@ class Gang:
         self.exists = self.committed = self.improved = self.has_workload = False
         self.min_count = self.version = self.timeout_ms = 0
         self.attempt = self.failures = self.tried_ms = self.failed_ms = self.until_ms = 0
+        self.preempting, self.ask_ms, self.room, self.note = NO, 0, False, ""
         self.priority = -(1 << 62)
         self.message = self.verdict = ""
         self.look_ms = self.tell_ms = 0
@@ -289,6 +293,7 @@ class QueueingState(MachineState):
         self.room: dict[int, int] = {}  # pods tried elsewhere just then -> shard that made room
         self.gates: dict[int, str] = {}  # signatures that a plugin of a user holds back, and why
         self.retired: dict[int, None] = {}  # signatures to be forgotten with their last asking pod
+        self.gang_recalls: dict[int, None] = {}  # gangs whose preemption is to be taken back
         self.heirs: list[tuple[int, int, int]] = []  # (world position, signature, one made of it)
         # Tries that came to an error, to be told: signature, pods, what it said.
         self.errors: list[tuple[int, bytes, str]] = []
@@ -314,6 +319,7 @@ class QueueingState(MachineState):
         self.gangs_ready: list[tuple[int, int, int]] = []  # (-priority, age, gang)
         self.gang_timers: list[tuple[int, int]] = []
         self.gang_tells: list[tuple[int, int]] = []  # when members are told, gang
+        self.gang_asks: dict[int, None] = {}  # gangs that want to ask preemption, or did
         self.trying: dict[int, None] = {}  # gangs with an open attempt
         self.workloads: dict[str, dict[int, None]] = {}  # workload -> gangs that are named of it
         self.gangs_by_sig: dict[int, dict[int, None]] = {}  # signature -> gangs tried with it

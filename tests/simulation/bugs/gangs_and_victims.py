@@ -72,4 +72,70 @@ max(1, event.min_count - 1), groups)
         by=("preempts", "no-pod-lost"),
         first=(13,),
     ),
+    Bug(
+        "evictions-for-a-part-of-a-gang",
+        "services.preemption.core.state",
+        edit(
+            """
+        is_early = ask.band and self.bands[ask.band].phase is GangPhase.NOMINATING
+""",
+            """
+        is_early = False
+""",
+        ),
+        by=("gang-victims-whole",),
+    ),
+    Bug(
+        "one-place-too-few-for-a-gang",
+        "services.preemption.core.bands",
+        edit(
+            """
+    if len(chosen) < band.needed:
+""",
+            """
+    if len(chosen) < band.needed - 1 or not chosen:
+""",
+        ),
+        by=("gang-victims-whole", "not as many as are needed"),
+    ),
+    Bug(
+        "victims-that-a-gang-could-do-without",
+        "services.placement.core.gang_places",
+        edit(
+            """
+        if _all_fit(state, node, here, leave - {pod}):
+""",
+            """
+        if not pod:
+""",
+        ),
+        by=("victims-needed",),
+    ),
+    Bug(
+        "gang-forgets-its-places-with-a-hold",
+        "services.placement.core.nominations",
+        edit(
+            """
+        one.is_used = False
+""",
+            """
+        one.is_used = one.is_used
+""",
+        ),
+        by=("nominated-space",),
+        first=(43,),
+    ),
+    Bug(
+        "gang-waits-for-ever-for-its-room",
+        "services.queueing.core.gang_preempting",
+        edit(
+            """
+        _become(state, gang, WANTED)
+""",
+            """
+        pass
+""",
+        ),
+        by=("preempts",),
+    ),
 )

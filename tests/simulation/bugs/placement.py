@@ -72,7 +72,7 @@ BUGS = (
         "services.placement.core.nominations",
         edit(
             """
-        if one.pod != pod and not one.lost and state.specs[one.sig].priority >= priority:
+        if one.pod != pod and one.counts and state.specs[one.sig].priority >= priority:
 """,
             """
         if one.pod == -1:
@@ -110,7 +110,7 @@ BUGS = (
         _give_back(state, ids)
 """,
         ),
-        by=("conservation", "no-pod-lost", "for no attempt"),
+        by=("conservation", "no-pod-lost", "for no attempt", "victims-needed"),
     ),
     Bug(
         "hold-not-released",
@@ -217,7 +217,7 @@ BUGS = (
 """,
         ),
         by=("no-over-commit",),
-        first=(70,),
+        first=(345,),
     ),
     Bug(
         "withheld-for-ever",

@@ -420,3 +420,16 @@ def test_no_room_at_all_is_a_failure():
     mesh = permit()
     mesh.when(dispatched(THREE))
     assert mesh.when(offered(0, 2)) == [GangReleased(1, 1, (), 10)]
+
+
+def test_a_release_says_whether_a_shard_thinks_that_preemption_may_help():
+    for helps in (False, True):
+        steps = permit(2)
+        sent = msgspec.structs.replace(dispatched((1, (1, 2, 3))), preempts=True)
+        (asked_for,) = steps.when(sent)
+        assert asked_for.preempts
+        steps.when(msgspec.structs.replace(offered(0, 0), preemptible=helps))
+        steps.reload()
+        (released,) = steps.when(offered(1, 1))
+        assert isinstance(released, GangReleased)
+        assert released.preemptible is helps
