@@ -8,7 +8,8 @@ is asked to hold once. It picks no nodes, and retries and lanes are queueing's m
 Why an attempt is released as `stale`: what it was dispatched for is no longer so (the group
 changed or went, or members left so that fewer than minCount remain), or a shard offered room that
 others had taken when it was to be held. Queueing then tries again at once; offers that came to
-nothing count as a failure from the `RACES_MAX`th on within a gate's time.
+nothing count as a failure from the `RACES_MAX`th on within a gate's time. A shard that refused only
+what it never offered (see `plan`) would do so again: that is a failure at once.
 """
 
 from collections import Counter
@@ -150,7 +151,7 @@ class PermitCore:
             for shard, chosen in plan.items():
                 yield HoldAsked(gang, number, shard, _members(chosen))
             if not plan:
-                yield _release(attempt, state.raced(attempt))
+                yield _release(attempt, state.raced(attempt) and not _guessed(attempt))
 
 
 def _members(groups: list[tuple[int, list[int]]]) -> tuple[Members, ...]:
@@ -185,6 +186,21 @@ def _plan(attempt: Attempt) -> dict[int, list[tuple[int, list[int]]]]:
     }
     first = attempt.gang % len(attempt.words)
     return make_plan(first, attempt.min_count - len(attempt.held), open_groups, offers)
+
+
+def _guessed(attempt: Attempt) -> bool:
+    """Whether all who refused were asked for more of some group than they had offered."""
+    holding = {hold.shard for hold in attempt.held.values()}
+    refused = [shard for shard in attempt.asked if shard not in holding]
+    return bool(refused) and all(_is_beyond(attempt, shard) for shard in refused)
+
+
+def _is_beyond(attempt: Attempt, shard: int) -> bool:
+    asked, counts = set(attempt.asked[shard]), attempt.words[shard].counts
+    return any(
+        len(asked.intersection(ids)) > count
+        for (_sig, ids), count in zip(attempt.groups, counts, strict=False)
+    )
 
 
 def _release(attempt: Attempt, stale: bool) -> GangReleased:
@@ -281,7 +297,8 @@ def _hold_answered(state: PermitState, event: GangHeld | GangRefused) -> None:
         return
     attempt.waiting.remove(event.shard)
     if isinstance(event, GangRefused):
-        attempt.words[event.shard] = ShardWord((), event.reasons, event.nodes)
+        offered = attempt.words[event.shard].counts
+        attempt.words[event.shard] = ShardWord(offered, event.reasons, event.nodes)
     else:
         asked = set(attempt.asked[event.shard])
         nodes = unpack(event.nodes).tolist()

@@ -416,6 +416,19 @@ def test_room_that_others_took_is_tried_for_again_at_once_but_not_for_ever():
     assert [end.stale for end in ends] == [True] * RACES_MAX + [False]
 
 
+@pytest.mark.parametrize(("answer", "is_race"), [(held(1, [1]), False), (refused(1), True)])
+def test_who_refuses_only_what_it_never_offered_would_do_so_again_at_once(answer, is_race):
+    groups = ((7, (1,)), (8, (2,)))
+    mesh = permit(2)
+    mesh.when(dispatched(*groups, need=2))
+    plan = mesh.when(offered(0, 1, 0), offered(1, 1, 0))
+    assert plan == [asked(1, (7, (1,))), asked(0, (8, (2,)))], "shard 0 has room for one"
+    assert mesh.when(answer) == []
+    mesh.reload()
+    (end,) = mesh.when(refused(0))
+    assert end.stale == is_race
+
+
 def test_no_room_at_all_is_a_failure():
     mesh = permit()
     mesh.when(dispatched(THREE))
