@@ -24,7 +24,9 @@ from muster.simulation.worlds import BALLAST
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_config import SimConfig
 from shared.adapters.snapshot_memory import MemorySnapshots
-from shared.machine.record import decode
+from shared.events.placement import Refused
+from shared.events.queueing import Confirmed, GangWaits, ReasonsAsked
+from shared.machine.record import Record, decode, own_events
 from shared.machine.reset import ResetFailed, renamed, reset
 from shared.machine.runtime import Host
 from shared.ports.bus import AppendUnknown, BusUnavailable
@@ -126,6 +128,8 @@ class Run:
             if now_s >= deadline_s:
                 break
         self._judge(is_at_rest=not self.mesh.failures)
+        if not self.problems and not self.mesh.failures and now_s - self.quiet_since_s < QUIET_S:
+            self.problems.append(("liveness", "it does not come to rest"))
 
     def _unfinished(self) -> bool:
         return not self.cluster.arrived or any(
@@ -133,16 +137,18 @@ class Run:
         )
 
     def _still_moves(self) -> bool:
-        """Whether anything but heartbeats was recorded since the last look."""
+        """Whether anything but heartbeats and messages was recorded since the last look: where many
+        pods wait, some message is confirmed at any time.
+        """
         moves = False
         for journal, payloads in self.log.records.items():
-            start = self.read.get(journal, 0)
+            start, service = self.read.get(journal, 0), journal.partition("/")[0].partition("-")[0]
             self.read[journal] = len(payloads)
             for position in range(start, len(payloads)):
                 if journal.startswith("epochs"):
                     continue
                 record = decode(payloads[position], journal, position)
-                moves = moves or bool(record.slices or record.received)
+                moves = moves or _is_move(record, service, position)
         return moves
 
     def history(self) -> ClusterHistory:
@@ -199,6 +205,15 @@ class Run:
             process = mesh.owner_of(journal)
             if process is not None:
                 process.kill()
+
+
+def _is_move(record: Record, service: str, position: int) -> bool:
+    """Whether its events do more than say again why pods wait, and look at that."""
+    return bool(record.received) or not all(
+        isinstance(event, ReasonsAsked | Confirmed | GangWaits)
+        or (isinstance(event, Refused) and not event.attempt)
+        for event in own_events(record, service, position)
+    )
 
 
 def replay_problems(run: Run, redecide: bool) -> list[Problem]:
