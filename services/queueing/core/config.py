@@ -20,6 +20,7 @@ MEMBERS_KEPT_MIN = 64  # of a gang, before those whose story is over are dropped
 GANG_RETRY_MS_MIN = 1_000  # between tries of a gang, whatever the backoff is
 GANG_ASKS_OPEN_MAX = 32  # gangs for which preemption works at once
 GANG_ASK_AGAIN_MS = 30_000  # between asks for a gang for which nobody could go, if nothing improves
+GANG_ASK_AGAIN_MS_MIN = 1_000  # else, after the first ask in vain; doubled by each further one
 GANG_TOLD_AFTER_MS = 1_000  # members are told what their gang waits for if that lasts so long
 WAIT_FEW = 500  # pods; where more wait, messages are looked at twice as often
 LOOKS_MAX = 8  # signatures that shards are asked about in one step

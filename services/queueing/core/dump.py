@@ -43,7 +43,7 @@ GANG_FIELDS = (
     *("timeout_ms", "attempt", "failures", "tried_ms", "failed_ms", "until_ms", "priority"),
     *("message", "verdict", "running", "look_ms", "looked", "tell_ms"),
 )
-PREEMPTING_FIELDS = ("gang", "preempting", "ask_ms", "room", "note")
+PREEMPTING_FIELDS = ("gang", "preempting", "ask_ms", "room", "note", "asks", "told_ms")
 INDEXED = (
     *(Pod.READY, Pod.PARKED, Pod.LEFT, Pod.IN_FLIGHT, Pod.BACKOFF),
     *(Pod.ASKING, Pod.PREEMPTING),

@@ -1,11 +1,11 @@
 """A gang's dealings with preemption: asked when a try found no room, for places for all that it
 needs or none; tried at once when the room is there. Meanwhile it is tried like any that failed, and
-asks for nobody else.
+asks for nobody else. Each ask that came to nothing makes it wait longer before the next one.
 """
 
 from services.queueing.core.config import GANG_ASK_AGAIN_MS, GANG_ASKS_OPEN_MAX
-from services.queueing.core.members import complete, needed, touch, waiting_groups
-from services.queueing.core.messages import preempts, timed_out, with_claims
+from services.queueing.core.members import ask_early_ms, complete, needed, touch, waiting_groups
+from services.queueing.core.messages import NEVER, preempts, timed_out, with_claims
 from services.queueing.core.state import ASKED, NO, WANTED, Gang, QueueingState
 from shared.events.permit import GangReleased
 from shared.events.preemption import GangPreemptionClosed, GangRoomMade
@@ -15,13 +15,19 @@ from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, Member
 
 
 def failed(state: QueueingState, gang: Gang, event: GangReleased) -> None:
-    """A try found no room. Whoever was told that nobody can go asks again when somebody said that
-    something improved, or after a while.
-    """
+    """A try found no room. Whoever asked in vain asks again in a while."""
     if not event.preemptible:
-        gang.note = ""
+        gang.note = _never(state, gang)
     elif gang.preempting == NO and gang.ask_ms <= state.now_ms:
         _become(state, gang, WANTED)
+
+
+def _never(state: QueueingState, gang: Gang) -> str:
+    """What is said where a member must not have anybody evicted, and so the gang has nobody."""
+    sigs = [state.sigs[sig] for sig in gang.sigs if sig in state.sigs]
+    asks = state.config.gang_preemption and all(preempts(sig, state.config) for sig in sigs)
+    never = any(sig.never_preempts for sig in sigs)
+    return with_claims(sigs[0], state.config, NEVER) if asks and never else ""
 
 
 def may_preempt(state: QueueingState, members: tuple[Members, ...]) -> bool:
@@ -38,14 +44,21 @@ def closed(state: QueueingState, event: GangPreemptionClosed) -> None:
         return
     _become(state, gang, NO)
     gang.room = False
+    gang.asks, gang.told_ms = gang.asks + 1, state.now_ms
+    gang.ask_ms = ask_early_ms(gang)
     if event.message:
-        gang.note, gang.ask_ms = event.message, state.now_ms + GANG_ASK_AGAIN_MS
-        known = [state.sigs[sig] for sig in gang.sigs if sig in state.sigs]
-        if known:
-            gang.note = with_claims(known[0], state.config, event.message)
-        if gang.failures and not gang.attempt and gang.verdict != timed_out(gang):
-            gang.verdict = f"{gang.verdict} {gang.note}"
+        gang.ask_ms = state.now_ms + GANG_ASK_AGAIN_MS
+        _note(state, gang, event.message)
     touch(state, gang)
+
+
+def _note(state: QueueingState, gang: Gang, message: str) -> None:
+    """What is said of the last try ends with it, in place of what was said after an earlier ask."""
+    before = f" {gang.note}" if gang.note else ""
+    known = [state.sigs[sig] for sig in gang.sigs if sig in state.sigs]
+    gang.note = with_claims(known[0], state.config, message) if known else message
+    if gang.failures and not gang.attempt and gang.verdict != timed_out(gang):
+        gang.verdict = f"{gang.verdict.removesuffix(before)} {gang.note}"
 
 
 def room_made(state: QueueingState, event: GangRoomMade) -> None:
@@ -63,6 +76,7 @@ def recall(state: QueueingState, gang: Gang) -> None:
     else:
         _become(state, gang, NO)
     gang.ask_ms, gang.note, gang.room = 0, "", False
+    gang.asks = gang.told_ms = 0
 
 
 def _become(state: QueueingState, gang: Gang, preempting: int) -> None:

@@ -89,7 +89,7 @@ def released(state: QueueingState, event: GangReleased) -> None:
     if not event.stale:
         gang_preempting.failed(state, gang, event)
         text = fit_error(event.reasons, event.nodes)
-        _failed(state, gang, f"{text} {gang.note}" if gang.note else text)
+        _failed(state, gang, f"{text} {gang.note}" if gang.note and event.nodes else text)
     _give_back(state, gang)
 
 

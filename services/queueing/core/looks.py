@@ -15,7 +15,7 @@ import numpy as np
 from services.queueing.core.config import GANG_TOLD_AFTER_MS, LOOKS_MAX
 from services.queueing.core.members import members_in
 from services.queueing.core.messages import ON_PERMIT, gated, may_preempt, parked_message
-from services.queueing.core.own import confirm_in_ms, look_later, parked_ids
+from services.queueing.core.own import confirm_in_ms, look_later, may_ask, parked_ids
 from services.queueing.core.state import Gang, QueueingState, Refusal, Sig, by_number, refusal_of
 from services.queueing.transitions import Pod
 from shared.events.base import Event
@@ -65,7 +65,7 @@ def confirmed(state: QueueingState, event: Confirmed) -> None:
     state.looked.pop(sig.sig, None)
     if sig.parked_live and not sig.note and may_preempt(sig, state.config):
         rows = pods.rows(parked_ids(state, sig))
-        pods.askable[rows] = pods.gang[rows] == 0
+        pods.askable[rows] = may_ask(state, rows)
         sig.askable = int(np.count_nonzero(pods.askable[rows]))
         state.refresh(sig)
 

@@ -9,6 +9,8 @@ from heapq import heappush
 import numpy as np
 
 from services.queueing.core.config import (
+    GANG_ASK_AGAIN_MS,
+    GANG_ASK_AGAIN_MS_MIN,
     GANG_RETRY_MS_MIN,
     GANG_TOLD_AFTER_MS,
     MEMBERS_KEPT_MIN,
@@ -260,9 +262,20 @@ def drop(state: QueueingState, gang: Gang) -> None:
     state.gangs_looked.pop(gang.gang, None)
 
 
+def ask_early_ms(gang: Gang) -> int:
+    """When it may ask preemption again if something improved: gangs that make room in vain, or give
+    each other hope with what they give back, must not go on so at once and without end.
+    """
+    if not gang.asks:
+        return 0
+    wait_ms = GANG_ASK_AGAIN_MS_MIN << min(gang.asks - 1, 30)
+    return gang.told_ms + min(wait_ms, GANG_ASK_AGAIN_MS)
+
+
 def improved(state: QueueingState, sig: int) -> None:
     """A shard could take pods of this signature again."""
     for number in sorted(state.gangs_by_sig.get(sig, {})):
         gang = state.gangs[number]
-        gang.improved, gang.ask_ms = True, 0
+        gang.improved = True
+        gang.ask_ms = min(gang.ask_ms, ask_early_ms(gang))
         touch(state, gang)

@@ -1,13 +1,14 @@
 """What queueing's own events do: each takes the work out of the state that it was decided for."""
 
 from heapq import heappush
+from typing import Any
 
 import numpy as np
 
 from services.queueing.core import leaving, moves, stays
 from services.queueing.core.config import UNITS_DISPATCH_MIN, URGENT_ROUNDS_MAX, WAIT_FEW
 from services.queueing.core.messages import may_preempt
-from services.queueing.core.pods import SMALL
+from services.queueing.core.pods import SMALL, Rows
 from services.queueing.core.state import Attempt, QueueingState, Sig, by_number
 from services.queueing.transitions import Pod
 from shared.events.queueing import Activated, Dispatched, Parked, TryFailed, Woken
@@ -89,9 +90,8 @@ def parked(state: QueueingState, event: Parked) -> None:
         rows = pods.rows(ids)
         pods.move("parked", ids, rows)
         if may_preempt(sig, state.config):
-            alone = pods.gang[rows] == 0
-            pods.askable[rows] = alone
-            sig.askable += int(np.count_nonzero(alone))
+            pods.askable[rows] = may_ask(state, rows)
+            sig.askable += int(np.count_nonzero(pods.askable[rows]))
     sig.parked.frombytes(ids.tobytes())
     sig.parked_live += len(ids)
     stays.begin(state, sig, rows)
@@ -101,6 +101,14 @@ def parked(state: QueueingState, event: Parked) -> None:
         del sig.parked[:]
         sig.parked.frombytes(packed.tobytes())
     state.refresh(sig)
+
+
+def may_ask(state: QueueingState, rows: Rows) -> "np.ndarray[Any, Any]":
+    """Who of these parked pods may have others evicted: of members only those that were left over
+    are parked, once their gang is committed.
+    """
+    is_single: np.ndarray[Any, Any] = state.pods.gang[rows] == 0
+    return is_single | state.config.gang_preemption
 
 
 def _without_waiting(state: QueueingState, sig: Sig, ids: I64) -> I64:

@@ -179,13 +179,14 @@ class Gang:
     are told what is said of the gang. `due_ms`, `timer_ms` and `place` are what was put last on the
     heaps of messages, of failed gangs and of those that can be tried; `members` is an index over
     the pods, with some that are members no more. `has_workload`: some group of its workload exists.
-    `preempting` is one of the three above, again not before `ask_ms`; `note` is what preemption
-    said last, `room` that it was made and the gang not tried since.
+    `preempting` is one of the three above, again not before `ask_ms`: `asks` in a row, the last of
+    them until `told_ms`, were in vain. `note` is what preemption said last, `room` that it was made
+    and the gang not tried since.
     """
 
     __slots__ = (
         *("ask_ms", "attempt", "committed", "due_ms", "exists", "failed_ms", "failures", "gang"),
-        *("has_workload", "improved", "key", "note", "preempting", "room"),
+        *("asks", "has_workload", "improved", "key", "note", "preempting", "room", "told_ms"),
         *(
             "look_ms",
             "looked",
@@ -211,6 +212,7 @@ class Gang:
         self.min_count = self.version = self.timeout_ms = 0
         self.attempt = self.failures = self.tried_ms = self.failed_ms = self.until_ms = 0
         self.preempting, self.ask_ms, self.room, self.note = NO, 0, False, ""
+        self.asks = self.told_ms = 0
         self.priority = -(1 << 62)
         self.message = self.verdict = ""
         self.look_ms = self.tell_ms = 0

@@ -97,6 +97,7 @@ max(1, event.min_count - 1), groups)
 """,
         ),
         by=("gang-victims-whole", "not as many as are needed"),
+        first=(57, 87),
     ),
     Bug(
         "victims-that-a-gang-could-do-without",
@@ -110,6 +111,7 @@ max(1, event.min_count - 1), groups)
 """,
         ),
         by=("victims-needed",),
+        first=(58, 64),
     ),
     Bug(
         "gang-forgets-its-places-with-a-hold",
@@ -123,7 +125,7 @@ max(1, event.min_count - 1), groups)
 """,
         ),
         by=("nominated-space",),
-        first=(43,),
+        first=(63, 90),
     ),
     Bug(
         "gang-waits-for-ever-for-its-room",
@@ -137,5 +139,19 @@ max(1, event.min_count - 1), groups)
 """,
         ),
         by=("preempts",),
+    ),
+    Bug(
+        "a-member-left-over-has-nobody-evicted",
+        "services.queueing.core.own",
+        edit(
+            """
+    return is_single | state.config.gang_preemption
+""",
+            """
+    return is_single
+""",
+        ),
+        by=("preempts",),
+        first=(4, 8),
     ),
 )

@@ -2,16 +2,25 @@
 when the room is there.
 """
 
+import itertools
+
 import pytest
 
 from services.queueing.core.config import GANG_ASK_AGAIN_MS, GANG_ASKS_OPEN_MAX
 from shared.events.ingest import GangGone, GangSet, PodsGone, SignatureDefined
 from shared.events.permit import GangCommitted, GangReleased
 from shared.events.preemption import GangPreemptionClosed, GangRoomMade
-from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, GangWaits, Parked
+from shared.events.queueing import (
+    Dispatched,
+    GangPreemptAsked,
+    GangPreemptRecalled,
+    GangWaits,
+    Parked,
+    PreemptAsked,
+)
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
-from tests.unit.queueing.build import CPU, gang_tries, improved, of_type, pending, queue
+from tests.unit.queueing.build import CPU, gang_tries, improved, of_type, pending, queue, refused
 
 TEXT = "0/3 nodes are available: 3 Insufficient cpu."
 SAID = "no new claims to deallocate"  # by DynamicResources
@@ -81,6 +90,26 @@ def test_gangs_with_a_member_that_never_preempts_ask_for_nobody(options, spec):
     assert not tried.preempts
 
 
+@pytest.mark.parametrize(
+    ("options", "nodes", "said"),
+    [
+        ({}, 3, f"{TEXT} {SAID}, preemption: not eligible due to preemptionPolicy=Never."),
+        ({}, 0, "no nodes available to schedule pods"),
+        ({"preemption": False}, 3, TEXT),
+        ({"gang_preemption": False}, 3, TEXT),
+    ],
+)
+def test_a_member_that_never_preempts_keeps_its_gang_from_it_and_the_message_says_so(
+    options, nodes, said
+):
+    steps = queue(priorities=(10,), **{"gang_preemption": True, **options})
+    never = PodSpec(priority=5, requests=(("cpu", 2),), never_preempts=True)
+    steps.given(SignatureDefined(2, never))
+    (tried,) = gang_tries(steps.when(group(), pending(1, 10, 11, gang=1), pending(2, 12, gang=1)))
+    events = steps.when(GangReleased(tried.gang, tried.attempt, ((CPU, 3),), nodes))
+    assert of_type(events, GangWaits)[-1].message == said
+
+
 def test_it_asks_once_while_preemption_works_and_is_tried_meanwhile():
     steps = asked()
     steps.reload()
@@ -117,11 +146,49 @@ def test_who_is_told_that_nobody_can_go_says_so_and_asks_again_after_a_while():
     assert asks(steps.when(released(tried)))
 
 
+def test_what_a_later_ask_came_to_is_said_in_place_of_the_earlier():
+    steps = asked()
+    steps.when(GangPreemptionClosed(1, 1, NOTE))
+    tried = try_of(steps.when(improved(0, 1), at_ms=20_000))
+    assert asks(steps.when(released(tried)))
+    events = steps.when(GangPreemptionClosed(2, 1, "preemption: another word."))
+    assert of_type(events, GangWaits)[-1].message == f"{TEXT} {SAID}, preemption: another word."
+
+
 def test_an_improvement_makes_asking_again_worth_while():
     steps = asked()
     steps.when(GangPreemptionClosed(1, 1, NOTE))
     tried = try_of(steps.when(improved(0, 1), at_ms=10_000))
     assert asks(steps.when(released(tried)))
+
+
+@pytest.mark.parametrize("note", [NOTE, ""], ids=["nobody can go", "it came to nothing"])
+def test_each_ask_in_vain_makes_it_wait_longer_whatever_improves_meanwhile(note):
+    steps, now_ms, told_ms = queue(priorities=(10,), gang_preemption=True), 0, 0
+    waits_ms: list[int] = []
+    _steps, events = failed(steps=steps)
+    while len(waits_ms) < 8:
+        if asks(events):
+            waits_ms.append(now_ms - told_ms)
+            told_ms = now_ms
+            steps.when(GangPreemptionClosed(1, 1, note))
+            steps.reload()
+        now_ms += 250
+        tries = gang_tries(steps.when(improved(0, 1), at_ms=now_ms))
+        events = steps.when(*map(released, tries))
+    assert all(later > earlier for earlier, later in itertools.pairwise(waits_ms[2:6])), waits_ms
+    assert waits_ms[-1] >= GANG_ASK_AGAIN_MS
+
+
+def test_another_version_of_the_group_asks_as_if_for_the_first_time():
+    steps = asked()
+    for at_ms in (20_000, 60_000, 100_000):
+        steps.when(GangPreemptionClosed(1, 1, NOTE))
+        tried = try_of(steps.when(improved(0, 1), at_ms=at_ms))
+        assert asks(steps.when(released(tried)))
+    tried = try_of(steps.when(group(version=2)))
+    steps.when(GangPreemptionClosed(1, 1, ""))
+    assert asks(steps.when(released(tried), at_ms=101_500))
 
 
 def test_what_was_taken_back_is_asked_for_again_after_the_next_try():
@@ -138,6 +205,16 @@ def test_a_gang_that_is_committed_takes_back_what_is_under_way():
     events = steps.when(GangCommitted(1, tried.attempt, pack([10, 11]), nodes))
     assert of_type(events, GangPreemptRecalled) == [GangPreemptRecalled(1)]
     assert not of_type(steps.when(GangPreemptionClosed(1, 1, "")), GangPreemptRecalled)
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_member_left_over_once_its_gang_is_committed_asks_for_itself(is_on):
+    steps = queue(priorities=(10,), gang_preemption=is_on)
+    (tried,) = gang_tries(steps.when(group(), pending(1, 10, 11, 12, gang=1)))
+    events = steps.when(GangCommitted(1, tried.attempt, pack([10, 11]), pack([1, 1])))
+    (alone,) = of_type(events, Dispatched)
+    events = steps.when(refused(alone, preemptible=True))
+    assert [ask.pod for ask in of_type(events, PreemptAsked)] == [12] * is_on
 
 
 @pytest.mark.parametrize(
