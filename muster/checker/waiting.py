@@ -94,6 +94,7 @@ class Cluster:
     namespaces: dict[str, Pairs] = field(default_factory=dict)
     is_ruled: bool = False
     is_divided: bool = False  # among several shards, none of which knows all pods
+    is_advised: bool = False  # others say where pods go, or who goes for them: gangs keep off
 
     def room_for(self, pod: PodTruth) -> str | None:
         """The name of a node that could take the pod, or None."""
@@ -181,6 +182,20 @@ def cluster_at_end(history: ClusterHistory, facts: Facts, devices: dict[int, int
     return Cluster(history.nodes, loads, history.namespaces, is_ruled, is_divided)
 
 
+def is_advised(journal: Journal) -> bool:
+    """Whether a shard was ever configured with extenders that judge nodes or victims, or with
+    postFilter plugins of users: for gangs that they have a say in nobody goes (ADR 0025).
+    """
+    claims = [entry.record.claim for entry in journal.entries]
+    options = [claim.config.get("placement", {}) for claim in claims if claim is not None]
+    extenders = [one for each in options for one in each.get("extenders", ())]
+    profiles = [one for each in options for one in each.get("profiles", ())]
+    verbs = ("filter_verb", "prioritize_verb", "preempt_verb")
+    has_extenders = any(one.get(verb) for one in extenders for verb in verbs)
+    plugins = [plugin for one in profiles for plugin in one.get("post_filter", ())]
+    return has_extenders or any(plugin.get("sha256") for plugin in plugins)
+
+
 def check(
     books: Waiting,
     facts: Facts,
@@ -256,6 +271,11 @@ def _check_member(
         room = cluster.room_for(pod)
         if room is not None:
             yield ("no-pod-lost", f"member {row} ({pod.name}) of a started gang fits {room}")
+        elif not pod.spec.never_preempts:
+            room = cluster.room_by_force(pod)
+            if room is not None:
+                text = f"member {row} ({pod.name}) of a started gang could preempt on {room}"
+                yield ("preempts", f"{text}: {said}")
     elif len(specs) == 1 and cluster.copies(pod) >= needed:
         yield ("no-pod-lost", f"gang {gang} ({pod.gang}) fits, yet waits: {said}")
     elif len(specs) == 1 and _may_preempt(cluster, pod) and cluster.copies_by_force(pod) >= needed:
@@ -265,4 +285,4 @@ def _check_member(
 def _may_preempt(cluster: Cluster, pod: PodTruth) -> bool:
     """Whether brute force can say what preemption comes to for a gang of such pods."""
     has_more = pod.spec.gpu is not None or pod.spec.volumes or pod.spec.host_ports
-    return not (pod.spec.never_preempts or has_more or cluster.is_ruled)
+    return not (pod.spec.never_preempts or has_more or cluster.is_ruled or cluster.is_advised)

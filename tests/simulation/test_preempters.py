@@ -76,13 +76,12 @@ def run(seed: int, placements: int = 3) -> tuple[Any, Moody]:
 
 def wrong(result: Any) -> list[Any]:
     """That all victims have to go, and no others, is DefaultPreemption's rule; whoever extenders
-    leave no node waits, as in kube-scheduler. Where they have a say no gang makes room (ADR 0025).
+    leave no node waits, as in kube-scheduler.
     """
     return [
         one
         for one in result.problems
-        if one[0] != "victims-needed"
-        and not (one[0] == "preempts" and (one[1].endswith(WORDS) or one[1].startswith("gang ")))
+        if one[0] != "victims-needed" and not (one[0] == "preempts" and one[1].endswith(WORDS))
     ]
 
 

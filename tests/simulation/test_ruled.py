@@ -30,7 +30,7 @@ BUGS = (
         "rules-by-host-are-dropped",
         "services.placement.core.book",
         ("    counted = spec.with_rules_of_nodes() if", "    counted = spec.anonymous() if"),
-        first=(1, 2, 4),
+        first=(6, 10, 11),
     ),
     Bug(
         "nobody-is-told-who-pods-are",

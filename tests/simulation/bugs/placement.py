@@ -125,7 +125,7 @@ BUGS = (
     state.holds.pop((event.gang, event.attempt), None)
 """,
         ),
-        by=("conservation", "no-pod-lost", "for no attempt"),
+        by=("conservation", "no-pod-lost", "for no attempt", "victims-needed"),
     ),
     Bug(
         "foreign-pods-ignored",

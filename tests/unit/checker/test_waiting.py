@@ -4,7 +4,9 @@ import pytest
 
 from muster.checker.fits import Load, surely_not
 from muster.checker.history import PodTruth
-from muster.checker.waiting import Cluster
+from muster.checker.journals import Entry, Journal
+from muster.checker.waiting import Cluster, is_advised
+from shared.machine.record import Claim, Record
 from shared.model.objects import GpuRequest, Node, PodSpec
 
 NODE = Node(uid="u", name="n", allocatable=(("cpu", 64_000), ("pods", 110)), gpu_count=2)
@@ -61,3 +63,24 @@ def test_victims_take_what_is_not_known_with_them():
     assert full.room_for(pod(1000, priority=9)) is None
     assert full.room_by_force(pod(1000, priority=9)) == "n"
     assert full.room_by_force(pod(1000, priority=0)) is None
+
+
+PLUGIN = {"name": "Clears", "sha256": "00"}
+DEFAULT = {"name": "DefaultPreemption", "sha256": ""}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, False),
+        ({"profiles": [{"post_filter": [DEFAULT]}, {"permit": [PLUGIN]}]}, False),
+        ({"profiles": [{"post_filter": [DEFAULT]}, {"post_filter": [PLUGIN, DEFAULT]}]}, True),
+        ({"extenders": [{"url": "http://h", "bind_verb": "bind"}]}, False),
+        ({"extenders": [{"url": "http://h", "preempt_verb": "preempt"}]}, True),
+        ({"extenders": [{"url": "http://h", "filter_verb": "filter"}]}, True),
+    ],
+)
+def test_extenders_and_plugins_that_have_a_say_are_known_by_what_a_shard_was_told(options, said):
+    claims = (None, Claim("o", "n", 1), Claim("o", "n", 1, config={"placement": options}))
+    entries = [Entry(at, Record(at, 1, 0, claim=claim), []) for at, claim in enumerate(claims)]
+    assert is_advised(Journal("placement/0", entries)) == said
