@@ -75,7 +75,7 @@ BUGS = (
         "what-happened-meanwhile-is-missed",
         f"{QUEUE}.held",
         ("if all(state.happened.get(kind, 0) <= attempt for kind in kinds):", "if True:"),
-        first=(5,),
+        first=(0, 1),
     ),
     Bug(
         "anything-wakes",
