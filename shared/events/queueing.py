@@ -49,13 +49,15 @@ class GangDispatched(Event, frozen=True, gc=False):
 
 class PreemptAsked(Event, frozen=True, gc=False):
     """A pod refused everywhere, for which removing pods of lower priority could make room; and
-    `others` of its signature, to be helped after it one by one.
+    `others` of its signature, to be helped after it one by one. Whose `priority` is higher is
+    helped before other signatures.
     """
 
     pod: int
     sig: int
     attempt: int
     others: bytes = b""
+    priority: int = 0
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)

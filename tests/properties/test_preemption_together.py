@@ -1,5 +1,6 @@
 """Preemptors that ask together get what they would get one after the other: node and victims, or
-the same message. Real shards and real preemption; nobody leaves meanwhile.
+the same message; alike or of several kinds. Real shards and real preemption; nobody leaves
+meanwhile.
 """
 
 from random import Random
@@ -91,10 +92,24 @@ class Mesh:
         for shard in self.shards:
             shard.give(covers)
 
+    def add_kinds(self, seed: int, count: int) -> dict[int, int]:
+        """More kinds of preemptors beside the usual one: priorities of all of them."""
+        draw, priorities = Random(-seed), {ASKER: 9}
+        for kind in range(1, count):
+            priority = priorities[ASKER + kind] = draw.choice((1, 2, 9))
+            asker = spec(cpu=draw.choice((250, 500, 1_000, 2_500, 4_000)), priority=priority)
+            for shard in self.shards:
+                shard.sig(ASKER + kind, asker)
+        return priorities
+
     def ask(self, pods: list[int]) -> None:
         """Asked for together; to the end, but for the victims, who stay."""
         first, *others = pods
-        events = self.preemption.when(PreemptAsked(first, ASKER, 1, pack(others)))
+        self.play(PreemptAsked(first, ASKER, 1, pack(others)))
+
+    def play(self, *asked: PreemptAsked) -> None:
+        """The same of several kinds."""
+        events = self.preemption.when(*asked)
         while events:
             self._note(events)
             back: list[Event] = []
@@ -131,6 +146,26 @@ def test_together_is_one_after_the_other(seed: int, count: int, shards: int) -> 
         alone.ask([pod])
     assert together.outcome == alone.outcome
     assert len(together.outcome) == count
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(1, 1 << 20), st.lists(st.integers(1, 4), min_size=2, max_size=10), st.data())
+def test_kinds_that_ask_together_are_served_one_after_the_other(
+    seed: int, counts: list[int], data: st.DataObject
+) -> None:
+    shards = data.draw(st.integers(1, 2))
+    together, alone = Mesh(seed, shards), Mesh(seed, shards)
+    priorities = together.add_kinds(seed, len(counts))
+    assert alone.add_kinds(seed, len(counts)) == priorities
+    asked, pod = [], FIRST
+    for count, (sig, priority) in zip(counts, priorities.items(), strict=True):
+        asked.append(PreemptAsked(pod, sig, 1, pack(range(pod + 1, pod + count)), priority))
+        pod += count
+    together.play(*asked)
+    for one in sorted(asked, key=lambda one: -one.priority):
+        alone.play(one)
+    assert together.outcome == alone.outcome
+    assert len(together.outcome) == sum(counts)
 
 
 @settings(max_examples=80, deadline=None)

@@ -4,17 +4,22 @@ The shards do the dry runs and re-validate; here candidates are merged, budgets 
 their one owner, and evictions are asked for only after a shard charged the nomination. It deletes
 nothing itself (binding does) and moves no pod between queues (queueing does).
 
+Kinds of pods (signatures) take turns, by priority and then in the order of their asks: the dry run
+of one is asked for in the record that has the nominations of the one before, which shards read
+first.
+
 An ask that is over always says so: PreemptionClosed, or NominationReady from the shard. Answers to
 closed asks are ignored, except for what became of evictions: a victim is free for others only when
 it is known not to be on its way out.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from services.preemption.core import answers, bands, facts, judging
 from services.preemption.core.choice import Choice, choices, message
-from services.preemption.core.config import Config, parse_config
+from services.preemption.core.config import KINDS_MAX, Config, parse_config
 from services.preemption.core.state import (
     LEFT,
     SUPERSEDED,
@@ -82,7 +87,7 @@ class PreemptionCore:
                 facts.budget(state, event)
             case PreemptAsked():
                 for pod in (event.pod, *few(event.others)):
-                    _asked(state, pod, event.sig)
+                    _asked(state, pod, event)
             case CandidatesFound():
                 answers.candidates(state, event, self.placements)
             case VictimsJudged():
@@ -111,20 +116,25 @@ class PreemptionCore:
                 state.config = parse_config(event.config.get("preemption", {}))
 
     def decide(self, state: PreemptionState) -> Iterator[Event]:
-        """See Core.decide. Asks in their order, then those whose victims outlived their time, then
-        dry runs: equal preemptors share one.
+        """See Core.decide. What waits for nobody, then those whose victims outlived their time,
+        then the turn of those who search.
 
         Queueing bounds how many asks are open, and with them the step.
         """
-        yield from _each(state)
+        for number in sorted(state.todo):
+            yield from _next(state, state.asks[number])
         for number in [ask for due_ms, ask in state.timers if due_ms <= state.now_ms]:
             yield from _close(state, state.asks[number])
-        yield from _dry_runs(state)
+        if not state.asking:
+            yield from _choices(state)
+        if not state.asking:
+            yield from _dry_runs(state)
         yield from bands.decide(state)
 
     def due_ms(self, state: PreemptionState) -> int | None:
         """See Core.due_ms."""
-        if state.todo or bands.next_band(state) is not None:
+        is_turn = bool(state.line) and not state.asking
+        if state.todo or is_turn or bands.next_band(state) is not None:
             return state.now_ms
         return state.timers[0][0] if state.timers else None
 
@@ -157,33 +167,31 @@ class PreemptionCore:
                     assert pod in state.gone or (owner is not None and owner.ask == ask.ask)
 
 
-def _each(state: PreemptionState) -> Iterator[Event]:
-    """Asks in their order. Where one does not get what its dry run found for it, its equals counted
-    on that in vain: they go another round with it.
-    """
-    missed: set[int] = set()
-    for number in sorted(state.todo):
-        ask = state.asks[number]
-        if ask.sig in missed and ask.phase is Phase.ANSWERED and not ask.end:
-            continue
-        could = ask.phase is Phase.ANSWERED and any(one.candidates for one in ask.answers())
-        yield from _next(state, ask)
-        if could and ask.phase not in (Phase.NOMINATING, Phase.JUDGING):
-            missed.add(ask.sig)
-
-
 def _next(state: PreemptionState, ask: Ask) -> Iterator[Event]:
     """The next thing to do about one ask that waits for nobody."""
     if ask.end:
         yield from _close(state, ask)
-    elif ask.phase is Phase.NEW:
-        yield from _again(state, ask)
-    elif ask.phase is Phase.ANSWERED:
+        return
+    yield PreemptionOpened(ask.ask, ask.pod, ask.node, pack(ask.victims))
+    if ask.victims:
+        yield EvictAsked(ask.ask, ask.pod, ask.node, pack(ask.victims))
+
+
+def _choices(state: PreemptionState) -> Iterator[Event]:
+    """For those who were answered, in their order, as long as the answers hold: whoever is chosen
+    changes them for other kinds of pods. Where one does not get what its dry run found for it, its
+    equals counted on that in vain, and it is its turn again.
+    """
+    chosen: int | None = None
+    for ask in state.in_turn():
+        if not ask.found or chosen not in (None, ask.sig):
+            continue
+        could = any(one.candidates for one in ask.answers())
         yield from _choose(state, ask)
-    else:
-        yield PreemptionOpened(ask.ask, ask.pod, ask.node, pack(ask.victims))
-        if ask.victims:
-            yield EvictAsked(ask.ask, ask.pod, ask.node, pack(ask.victims))
+        if ask.phase in (Phase.NOMINATING, Phase.JUDGING):
+            chosen = ask.sig
+        elif could:
+            return
 
 
 def _again(state: PreemptionState, ask: Ask) -> Iterator[Event]:
@@ -193,13 +201,17 @@ def _again(state: PreemptionState, ask: Ask) -> Iterator[Event]:
 
 
 def _dry_runs(state: PreemptionState) -> Iterator[Event]:
-    """One for all of a signature that want one."""
+    """One for all of a signature, for those whose turn it is: one signature, and more once those
+    before found nobody to go, for then they are likely to be told so as well.
+    """
+    for ask in state.in_turn():
+        if ask.phase is Phase.NEW:
+            yield from _again(state, ask)
     wanting: dict[int, list[Ask]] = {}
-    for number in sorted(state.todo):
-        ask = state.asks[number]
-        if ask.phase in (Phase.NEW, Phase.ANSWERED):
-            wanting.setdefault(ask.sig, []).append(ask)
-    for sig, (ask, *others) in wanting.items():
+    for ask in state.in_turn():
+        wanting.setdefault(ask.sig, []).append(ask)
+    most = min(max(1, state.in_vain), KINDS_MAX)
+    for sig, (ask, *others) in islice(wanting.items(), most):
         taken, pods = pack(sorted(state.victims)), pack([other.pod for other in others])
         lefts, named = state.budgets.lefts(), state.budgets.named(state.victims)
         yield DryRunAsked(ask.ask, ask.pod, sig, lefts, taken, pods, named)
@@ -225,7 +237,7 @@ def _choose(state: PreemptionState, ask: Ask) -> Iterator[Event]:
 
 
 def _got_worse(state: PreemptionState, ask: Ask, best: Choice) -> bool:
-    """Whether other asks used up budgets of these victims since the shards were asked."""
+    """Whether budgets of these victims were used up since the shards were asked."""
     if best.violations <= best.candidate.violations:
         return False
     budgets = state.budgets
@@ -248,7 +260,7 @@ def _close(state: PreemptionState, ask: Ask) -> Iterator[Event]:
         yield PreemptionClosed(number, pod, "")
 
 
-def _asked(state: PreemptionState, pod: int, sig: int) -> None:
+def _asked(state: PreemptionState, pod: int, event: PreemptAsked) -> None:
     """A pod asks (again): what is still open for it is void."""
     before = state.asks.get(state.by_pod.get(pod, 0))
     if before is not None and before.phase in SEARCHING:
@@ -257,7 +269,7 @@ def _asked(state: PreemptionState, pod: int, sig: int) -> None:
     elif before is not None:
         state.finish(before, SUPERSEDED)
     state.last_ask += 1
-    ask = Ask(state.last_ask, pod, sig)
+    ask = Ask(state.last_ask, pod, event.sig, priority=event.priority)
     if pod in state.gone or pod in state.placed:
         ask.end = LEFT
     state.open(ask)
@@ -278,6 +290,7 @@ def _went_on(
             ask.follow("nominate_asked")
             ask.shard, ask.node, ask.nominated = event.shard, event.node, True
             ask.found, ask.lefts = {}, {}
+            state.in_vain = 0
             state.take(ask, few(event.victims))
         case PreemptionOpened():
             ask.follow("preemption_opened")
@@ -288,6 +301,7 @@ def _went_on(
 
 
 def _dry_run_asked(state: PreemptionState, first: Ask, event: DryRunAsked) -> None:
+    _outdate(state)
     pods = few(event.others)
     asks = [first, *(state.asks[state.by_pod[pod]] for pod in pods)]
     lefts = {one.budget: one.left for one in event.budgets}
@@ -298,6 +312,16 @@ def _dry_run_asked(state: PreemptionState, first: Ask, event: DryRunAsked) -> No
         state.note(ask)
     if pods:
         state.runs[event.ask] = Run([ask.ask for ask in asks])
+
+
+def _outdate(state: PreemptionState) -> None:
+    """Answers that nobody was chosen by are void; that costs no round where somebody else was."""
+    for number in state.line:
+        ask = state.asks[number]
+        if ask.found:
+            ask.rounds -= not state.in_vain
+            ask.found = {}
+    state.in_vain += 1
 
 
 def _ended(state: PreemptionState, event: NominationCleared | PreemptionClosed) -> None:

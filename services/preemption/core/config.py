@@ -6,6 +6,8 @@ from msgspec import Struct
 
 from shared.model.options import read_options, require_positive
 
+KINDS_MAX = 8  # signatures that shards are asked about side by side
+
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
     """`rounds_max`: dry runs per ask. `victims_ms_max`: how long after its eviction a victim may

@@ -1,7 +1,7 @@
 """What preemption knows: open asks, every victim on its way out, budgets, and who is out of play.
 
-Derived from the rest and never dumped: asks by pod, asks with something to decide, and the order
-of the times by which victims must be gone.
+Derived from the rest and never dumped: asks by pod, asks with something to decide, those that
+search, and the order of the times by which victims must be gone.
 """
 
 from bisect import bisect_left, insort
@@ -55,6 +55,7 @@ class Ask(Struct, array_like=True):
     end: str = ""
     due_ms: int = 0
     band: int = 0
+    priority: int = 0
 
     def follow(self, event: str) -> None:
         """Take the transition of `event`; AssertionError with the story when there is none."""
@@ -74,13 +75,11 @@ class Ask(Struct, array_like=True):
     def dump(self) -> list[Any]:
         """Plain values in an order that does not depend on the order of answers."""
         plain: list[Any] = msgspec.to_builtins(self, builtin_types=(bytes,))
-        if not self.band:
-            plain.pop()  # as older snapshots are
         return [sorted(value.items()) if isinstance(value, dict) else value for value in plain]
 
     @classmethod
     def load(cls, plain: list[Any]) -> "Ask":
-        """Inverse of dump; older ones kept `lefts` to the end."""
+        """Inverse of dump; older ones kept `lefts` to the end, and had no band and no priority."""
         columns = [
             dict(value) if name in _BY_NUMBER else value
             for name, value in zip(cls.__struct_fields__, plain, strict=False)
@@ -111,7 +110,10 @@ class Run(Struct, array_like=True):
 
 _BY_NUMBER = {"lefts", "found"}
 ASKED = (Phase.DRY_RUN, Phase.ANSWERED, Phase.JUDGING)
-DECIDABLE = (Phase.NEW, Phase.ANSWERED, Phase.NOMINATED)
+
+
+def _turn(ask: Ask) -> tuple[int, int]:
+    return -ask.priority, ask.ask
 
 
 class PreemptionState(MachineState):
@@ -122,6 +124,7 @@ class PreemptionState(MachineState):
         super().__init__(sources)
         self.config = Config()
         self.last_ask = 0
+        self.in_vain = 0  # dry runs since one by which somebody was chosen
         self.asks: dict[int, Ask] = {}
         self.runs: dict[int, Run] = {}  # by the first of their asks
         self.bands: dict[int, Band] = {}
@@ -130,7 +133,9 @@ class PreemptionState(MachineState):
         self.gone = PodSet()
         self.placed = PodSet()
         self.by_pod: dict[int, int] = {}
-        self.todo: set[int] = set()
+        self.todo: set[int] = set()  # something is to be decided, whatever others do
+        self.line: set[int] = set()  # want a dry run or a choice, when it is their turn
+        self.asking: set[int] = set()  # it is their turn: shards or extenders are to answer
         self.timers: list[tuple[int, int]] = []
 
     def open(self, ask: Ask) -> None:
@@ -146,7 +151,7 @@ class PreemptionState(MachineState):
         """Forget an ask. Its victims stay taken while an eviction of theirs may be under way."""
         self.set_due(ask, 0)
         del self.asks[ask.ask]
-        self.todo.discard(ask.ask)
+        self._forget(ask.ask)
         if self.by_pod.get(ask.pod) == ask.ask:
             del self.by_pod[ask.pod]
         if ask.band:
@@ -164,14 +169,27 @@ class PreemptionState(MachineState):
             band.is_again, band.waiting = False, []
 
     def note(self, ask: Ask) -> None:
-        """Keep `todo` true after a change of the ask. Of a gang nobody goes before all members have
-        their places.
+        """Keep `todo`, `line` and `asking` true after a change of the ask. Of a gang nobody goes
+        before all members have their places.
         """
+        number, phase = ask.ask, ask.phase
         is_early = ask.band and self.bands[ask.band].phase is GangPhase.NOMINATING
-        if ask.end or (ask.phase in DECIDABLE and not is_early):
-            self.todo.add(ask.ask)
-        else:
-            self.todo.discard(ask.ask)
+        self._forget(number)
+        if ask.end or (phase is Phase.NOMINATED and not is_early):
+            self.todo.add(number)
+        elif phase is Phase.NEW or phase is Phase.ANSWERED:
+            self.line.add(number)
+        elif phase is Phase.DRY_RUN or phase is Phase.JUDGING:
+            self.asking.add(number)
+
+    def _forget(self, number: int) -> None:
+        self.todo.discard(number)
+        self.line.discard(number)
+        self.asking.discard(number)
+
+    def in_turn(self) -> list[Ask]:
+        """Those in line, first come first served of equal priority."""
+        return sorted((self.asks[number] for number in self.line), key=_turn)
 
     def finish(self, ask: Ask, why: str) -> None:
         """It must be closed; the first reason counts."""
@@ -222,18 +240,17 @@ class PreemptionState(MachineState):
             self.gone.dump(),
             self.placed.dump(),
             [[number, *run.dump()] for number, run in sorted(self.runs.items())],
-            *(
-                [[band.dump() for _number, band in sorted(self.bands.items())]]
-                if self.bands
-                else ()
-            ),
+            [band.dump() for _number, band in sorted(self.bands.items())],
+            self.in_vain,
         ]
 
     def restore(self, body: Any) -> None:
         """Become what `body` was made of."""
         config, self.last_ask, asks, victims, budgets, gone, placed, *more = body
         self.config = msgspec.convert(config, Config)
-        bands = [Band.load(band) for band in (more[1] if len(more) > 1 else ())]
+        newer: tuple[Any, ...] = ((), (), 0)  # what older snapshots lack
+        runs, bodies, self.in_vain = (*more, *newer[len(more) :])
+        bands = [Band.load(band) for band in bodies]
         self.bands = {band.ask: band for band in bands}
         for ask in asks:
             self.open(Ask.load(ask))
@@ -241,5 +258,4 @@ class PreemptionState(MachineState):
         self.budgets = Budgets.load(budgets)
         self.gone = PodSet.load(gone)
         self.placed = PodSet.load(placed)
-        # Older snapshots have none.
-        self.runs = {number: Run.load(run) for number, *run in (more[0] if more else ())}
+        self.runs = {number: Run.load(run) for number, *run in runs}

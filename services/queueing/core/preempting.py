@@ -175,7 +175,8 @@ def next_ask(state: QueueingState) -> PreemptAsked | None:
     parked = (pods.state[rows] == Pod.PARKED) & (pods.sig[rows] == sig.sig)
     askable = np.unique(ids[parked & (pods.askable[rows] == 1)])[:room]
     pod = int(askable[0])
-    return PreemptAsked(pod, sig.sig, int(pods.attempt[pod - pods.base]), pack(askable[1:]))
+    attempt = int(pods.attempt[pod - pods.base])
+    return PreemptAsked(pod, sig.sig, attempt, pack(askable[1:]), sig.priority)
 
 
 def next_ask_ms(state: QueueingState) -> int | None:

@@ -17,6 +17,7 @@ from shared.events.placement import (
     NominationStale,
 )
 from shared.events.preemption import (
+    BudgetLeft,
     DryRunAsked,
     EvictAsked,
     EvictRecalled,
@@ -369,6 +370,16 @@ def test_equals_go_another_round_with_whom_they_counted_on():
     assert mesh.when(other, answer) == [
         NominateAsked(1, 60, 8, 0, NODE, pack([1])),
         replace(dry_run(1, ask=2), others=pack([51, 52])),
+    ]
+
+
+def test_equals_go_another_round_with_whom_a_budget_has_nothing_left_for():
+    mesh = preemption()
+    mesh.given(BudgetSet(1, 1, "default/b", covered=pack([1])))
+    mesh.when(replace(wanted(), others=pack([51])))
+    answer = replace(found(), series=(candidate(1), candidate(2, node=31)))
+    assert mesh.when(BudgetSet(1, 0, "default/b"), answer) == [
+        replace(dry_run(budgets=(BudgetLeft(1, 0),)), others=pack([51]))
     ]
 
 
