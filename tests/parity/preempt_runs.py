@@ -108,7 +108,6 @@ class Decision:
     message: str = ""
     leaving: frozenset[int] = frozenset()
     left: dict[str, int] = field(default_factory=dict)
-    is_crowded: bool = False
     full: frozenset[str] = frozenset()
 
 
@@ -282,11 +281,10 @@ def _decided(known: Known, event: Event, now_ms: int) -> Iterator[Decision]:
 @dataclass
 class Run:
     """A dry run: who is on the way out when it is asked for, what shards know as they answer it,
-    who was chosen by it since, and whether somebody was by another one.
+    and who was chosen since, by this one or another.
     """
 
     leaving: frozenset[int]
-    is_crowded: bool = False
     chosen: dict[int, Promise] = field(default_factory=dict)
     known: dict[int, tuple[Known, CandidatesFound]] = field(default_factory=dict)
 
@@ -323,6 +321,8 @@ class Arbiter:
                 self.runs[event.ask].known[event.shard] = known, event
             case NominationStale():
                 self.chosen.pop(event.ask, None)
+                for run in self.runs.values():
+                    run.chosen.pop(event.ask, None)
             case Nominated() if event.ask in self.chosen:
                 self.chosen[event.ask] = frozenset(few(event.victims))
             case EvictionFailed():
@@ -336,8 +336,6 @@ class Arbiter:
             case NominateAsked():
                 yield self._choice(self.run_of[event.pod], event)
                 self.chosen[event.ask] = frozenset(few(event.victims))
-                for run in self.runs.values():
-                    run.is_crowded |= run is not self.run_of[event.pod]
             case EvictAsked():
                 self.evicted.add(event.ask)
             case PreemptionClosed() | NominationCleared():
@@ -356,12 +354,13 @@ class Arbiter:
         chosen = (event.node, event.victims)
         [violations] = {one.violations for one in offered if (one.node, one.victims) == chosen}
         made = self._decision(event.pod, node=node, victims=victims, violations=violations)
-        run.chosen[event.ask] = Promise(event.pod, node, frozenset(victims))
+        for other in self.runs.values():
+            other.chosen[event.ask] = Promise(event.pod, node, frozenset(victims))
         return made
 
     def _decision(self, pod: int, **made: Any) -> Decision:
         """In the cluster as the shards knew it when they answered the dry run, with what was
-        chosen by it before.
+        chosen since.
         """
         run, known = self.run_of[pod], Known()
         for one, _found in run.known.values():
@@ -376,7 +375,7 @@ class Arbiter:
         left = self._left(chosen)
         alone = [pod for pod in leaving.difference(*mine, *promised) if pod in known.placed]
         full = frozenset(known.placed[pod][0] for pod in alone)
-        made |= {"leaving": leaving, "left": left, "is_crowded": run.is_crowded, "full": full}
+        made |= {"leaving": leaving, "left": left, "full": full}
         return Decision(pod, known, preempts=True, **made)
 
     def _left(self, chosen: frozenset[int]) -> dict[str, int]:

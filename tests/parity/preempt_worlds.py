@@ -17,9 +17,9 @@ LASTS_S = (WAVES + 1) * WAVE_S
 KINDS = ("usual", "high", "high", "urgent", "urgent", "patient")
 
 
-def preempt_world(seed: int, between: bool = False) -> World:
-    """Full nodes, and then waves of pods alone or several alike, from low priorities to high ones;
-    with `between`, rules between pods of a node as well.
+def preempt_world(seed: int, between: bool = False, kinds: tuple[int, ...] = (1, 2)) -> World:
+    """Full nodes, and then waves of so many `kinds` of pods, alone or several alike, from low
+    priorities to high ones; with `between`, rules between pods of a node as well.
     """
     draw, made = Random(f"{seed}/preempt"), World()
     made.selecting = [*map(priority_class, CLASSES)]
@@ -31,7 +31,7 @@ def preempt_world(seed: int, between: bool = False) -> World:
         spec = _spec(draw, "low", draw.choice(("250m", "500m")))
         _add(made, f"filler-{number}", spec, draw.choice(APPS), 0)
     for wave in range(1, WAVES + 1):
-        for kind in range(draw.choice((1, 2))):
+        for kind in range(draw.choice(kinds)):
             amount = draw.choice(("500m", "1", "1500m", "2"))
             spec = _spec(draw, draw.choice(KINDS), amount, between, draw.random() < 0.2)
             app = draw.choice(APPS)

@@ -248,8 +248,8 @@ class PreemptionState(MachineState):
         """Become what `body` was made of."""
         config, self.last_ask, asks, victims, budgets, gone, placed, *more = body
         self.config = msgspec.convert(config, Config)
-        newer: tuple[Any, ...] = ((), (), 0)  # what older snapshots lack
-        runs, bodies, self.in_vain = (*more, *newer[len(more) :])
+        lacking: list[Any] = [[], [], 0]  # in older snapshots
+        runs, bodies, self.in_vain = more + lacking[len(more) :]
         bands = [Band.load(band) for band in bodies]
         self.bands = {band.ask: band for band in bands}
         for ask in asks:
