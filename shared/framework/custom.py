@@ -139,7 +139,8 @@ def _integer(text: str, default: int) -> int:
 
 class Amounts:
     """Resources of m nodes, shape (m,), in base units; GPUs in milli. What is requested counts
-    every pod that is on the node or on its way, not the one that is being placed.
+    every pod that is on the node or on its way, not the one that is being placed. Copies: what a
+    plugin adds to them it adds for itself.
     """
 
     __slots__ = ("_cols", "_scored")
@@ -149,12 +150,12 @@ class Amounts:
 
     def allocatable(self, resource: str) -> F64:
         """What pods may have of it. Raises KeyError for one that is not among the `amounts`."""
-        column: F64 = self._cols[self._columns(resource)[0]]
+        column: F64 = self._cols[self._columns(resource)[0]].copy()
         return column
 
     def requested(self, resource: str) -> F64:
         """What pods have of it. Raises KeyError likewise."""
-        column: F64 = self._cols[self._columns(resource)[1]]
+        column: F64 = self._cols[self._columns(resource)[1]].copy()
         return column
 
     def _columns(self, resource: str) -> tuple[int, int]:

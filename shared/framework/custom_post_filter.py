@@ -81,11 +81,11 @@ class RefusedNodes(Nodes):
 
     def allocatable(self, resource: str) -> F64:
         """What pods may have of it. Raises KeyError for one that is not among the `amounts`."""
-        return Amounts(self._table.cols, self._table.scored).allocatable(resource).copy()
+        return Amounts(self._table.cols, self._table.scored).allocatable(resource)
 
     def requested(self, resource: str) -> F64:
         """What pods have of it, those on their way counted. Raises KeyError likewise."""
-        return Amounts(self._table.cols, self._table.scored).requested(resource).copy()
+        return Amounts(self._table.cols, self._table.scored).requested(resource)
 
     def pods(self, node: int) -> list[RunningPod]:
         """Pods on the node that may be evicted for this one, most important first: of a lower

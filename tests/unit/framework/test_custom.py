@@ -131,6 +131,21 @@ def test_a_score_by_amounts_follows_what_pods_take(compiled):
     assert set(scores(table, sig, Packs).values()) == {75, 150}
 
 
+def test_a_plugin_that_adds_to_the_amounts_it_is_given_changes_no_node(monkeypatch, compiled):
+    def adds(self: Packs, pod: Pod, nodes: Amounts) -> object:
+        used, whole = nodes.requested("cpu"), nodes.allocatable("cpu")
+        used += pod["requests.cpu"]
+        whole -= used
+        return whole * 0
+
+    monkeypatch.setattr(Packs, "score", adds)
+    table = table_of(node(1), node(2))
+    sig = compiled(table, LARGE, Packs)
+    before = table.cols.copy()
+    assert Kernel().place_one(table, sig) is not None
+    assert (table.cols == before).all()
+
+
 def test_what_raises_in_a_filter_refuses_every_node_and_says_where(compiled):
     table = table_of(*NODES)
     sig = compiled(table, LARGE, Breaks)
