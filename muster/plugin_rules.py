@@ -1,23 +1,22 @@
 """What the code of a plugin that decides must not use beside what cores must not: what differs from
 one machine or process to the next, and what is remembered from one question to the next.
 
-Names and attributes are looked at, not what they stand for at run time. That finds mistakes; who
-means to get around it does.
+This file looks at names and attributes; plugin_modules.py has what may be used of modules, and
+plugin_flow.py follows sets, and what outlasts a question, through the file. That finds mistakes;
+who means to get around it does.
 """
 
 import ast
 from collections.abc import Iterator
 
-from muster.determinism import BUILTINS_FORBIDDEN, is_numpy, is_set, offences
+from muster.determinism import BUILTINS_FORBIDDEN, is_numpy, offence
+from muster.plugin_flow import DEFAULT, Flow
+from muster.plugin_modules import MODULES, misused, not_public
+from muster.plugin_values import OWN
 
-IMPORTS = {
-    *("__future__", "bisect", "collections", "collections.abc", "dataclasses", "enum", "fractions"),
-    *("functools", "heapq", "itertools", "math", "msgspec", "muster.plugin", "numpy"),
-    *("numpy.typing", "operator", "re", "string", "typing"),
-}
 NAMES = {
     *("breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals"),
-    *("setattr", "vars"),
+    *("setattr", "vars", "exit", "help", "quit"),
 }
 ATTRIBUTES = {
     *("fromfile", "fromregex", "genfromtxt", "load", "loadtxt", "memmap", "save", "savetxt"),
@@ -25,32 +24,49 @@ ATTRIBUTES = {
     *("empty", "empty_like", "random", "sys", "os", "modules", "tofile", "dump", "dumps", "ctypes"),
     *("lib", "attrgetter", "methodcaller"),
 }
-CHANGES = {
-    *("add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "fill", "insert"),
-    *("pop", "popitem", "popleft", "put", "remove", "resize", "reverse", "rotate", "setdefault"),
-    *("sort", "update"),
+OF_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
+"""What named tuples have."""
+INSTEAD = {
+    "import": "import what only computes, and what is public in it",
+    "keeping": "work it out in each call from what it is given; what never changes may be set in "
+    "__init__, or at the top of the file",
+    "changing": "make a copy, and change that",
+    DEFAULT: "take None or a tuple, and make it in the function",
+    "the order": "use sorted(...), or ask only whether something is in it",
+    "a loop": "use sorted(...), or ask only whether something is in it",
+    "a text": "name the parts of it that you mean",
+    "where=": "use np.where, or give out=",
+    "argsort": 'write kind="stable"',
+    "np.add.reduce": "write .sum(dtype=np.int64), of integers",
+    ".sum()": "write .sum(dtype=np.int64), of integers",
+    "np.ndarray()": "use np.zeros or np.full",
+    ".empty": "use np.zeros or np.full",
+    "from numpy": "import numpy as np",
 }
-"""Methods that change what they are called on."""
-ORDERED = {
-    *("list", "tuple", "iter", "next", "enumerate", "map", "filter", "zip", "min", "max"),
-    *("join", "fromiter", "extend", "reduce"),
-}
-"""What has the order of a set, or a tie that goes by it, when it is given one."""
-OWN = ("self", "cls")
+
+
+def instead(what: str) -> str:
+    """What to do in place of that."""
+    found = (text for start, text in INSTEAD.items() if what.startswith(start))
+    return next(found, "go by what the plugin is given, with what is public and listed")
 
 
 def refused(tree: ast.Module) -> list[tuple[int, str]]:
     """Lines and what is wrong there, in order."""
-    found = {*offences(tree), *_anywhere(tree)}
-    outside = _outside(tree)
+    return sorted({*_operations(tree), *_anywhere(tree), *misused(tree), *Flow(tree).offences()})
+
+
+def _operations(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What cores must not use; sets are followed elsewhere."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.Lambda):
-            found |= set(_remembered(node, outside))
-    return sorted(found)
+        what = None if isinstance(node, ast.For | ast.comprehension) else offence(node)
+        if what is not None:
+            yield getattr(node, "lineno", 0), what
 
 
 def _anywhere(tree: ast.Module) -> Iterator[tuple[int, str]]:
     inside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    private = _private(tree)
     for node in ast.walk(tree):
         what = ""
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -59,22 +75,25 @@ def _anywhere(tree: ast.Module) -> Iterator[tuple[int, str]]:
             what = "changing a variable outside the method"
         elif isinstance(node, ast.Name):
             what = _name(node, is_alone=id(node) not in inside)
-        elif isinstance(node, ast.Attribute) and _is_refused(node):
+        elif isinstance(node, ast.Attribute) and _is_refused(node, private):
             what = f".{node.attr}"
-        elif isinstance(node, ast.Call | ast.Starred) and _has_set_order(node):
-            what = "the order of a set (sort it first)"
         if what:
             yield getattr(node, "lineno", 0), what
 
 
 def _import(node: ast.Import | ast.ImportFrom) -> str:
     if isinstance(node, ast.ImportFrom):
-        if node.level or node.module not in IMPORTS:
+        if node.level or node.module not in MODULES:
             return f"import {'.' * node.level}{node.module or ''}"
-        names = (one.name for one in node.names)
-        return next((f"import {one}" for one in names if one in ATTRIBUTES | NAMES), "")
+        module = node.module
+        for one in node.names:
+            if one.name == "*" and module == "muster.plugin":
+                continue
+            if not_public(module, one.name) and module != "numpy":
+                return f"import {one.name}"
+        return ""
     for one in node.names:
-        if one.name not in IMPORTS or (one.name == "numpy" and one.asname not in ("np", None)):
+        if one.name not in MODULES or (one.name == "numpy" and one.asname not in ("np", None)):
             return f"import {one.name}{f' as {one.asname}' if one.asname else ''}"
     return ""
 
@@ -91,65 +110,24 @@ def _name(node: ast.Name, is_alone: bool) -> str:
     return ""
 
 
-def _is_refused(node: ast.Attribute) -> bool:
+def _private(tree: ast.Module) -> set[str]:
+    """Names of the file's own that nobody else should use."""
+    found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return found | OF_TUPLES
+
+
+def _is_refused(node: ast.Attribute, private: set[str]) -> bool:
     if is_numpy(node.value) and node.attr == "random":
         return False  # said in better words already
-    return node.attr in ATTRIBUTES or node.attr.startswith("__")
+    if node.attr in ("__init__", "__post_init__") and _is_super(node.value):
+        return False
+    if node.attr in ATTRIBUTES or node.attr.startswith("__"):
+        return True
+    return node.attr.startswith("_") and node.attr not in private
 
 
-def _has_set_order(node: ast.Call | ast.Starred) -> bool:
-    if isinstance(node, ast.Starred):
-        return is_set(node.value)
-    func = node.func
-    called = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-    if called == "pop" and isinstance(func, ast.Attribute):
-        return is_set(func.value)
-    return called in ORDERED and any(map(is_set, node.args))
-
-
-def _outside(tree: ast.Module) -> set[str]:
-    """Names that the file gives to values, and of its classes."""
-    found = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
-    kept = [node for node in tree.body if not isinstance(node, ast.ClassDef | ast.FunctionDef)]
-    return found | {name for node in kept for name in _bound(node)}
-
-
-def _bound(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-
-
-def _remembered(
-    function: ast.FunctionDef | ast.Lambda, outside: set[str]
-) -> Iterator[tuple[int, str]]:
-    """What the function changes that is there after it."""
-    kept = outside - set(_bound(function))
-    for node in ast.walk(function):
-        changed: ast.expr | None = None
-        if isinstance(node, ast.Attribute | ast.Subscript):
-            changed = None if isinstance(node.ctx, ast.Load) else node
-        elif isinstance(node, ast.Call):
-            changed = _changed(node)
-        name = "" if changed is None else _root(changed)
-        if name in OWN:
-            yield getattr(node, "lineno", 0), "keeping something on self"
-        elif name in kept:
-            yield getattr(node, "lineno", 0), f"keeping something in {name}"
-
-
-def _changed(call: ast.Call) -> ast.expr | None:
-    func = call.func
-    if isinstance(func, ast.Attribute) and func.attr in CHANGES:
-        return func.value
-    if isinstance(func, ast.Name) and func.id == "next" and call.args:
-        return call.args[0]
-    return None
-
-
-def _root(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+def _is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "super"

@@ -18,7 +18,7 @@ from typing import Any
 
 from muster.faults import UsageFault
 from muster.mesh import make_core
-from muster.plugin_rules import refused
+from muster.plugin_rules import instead, refused
 from shared.adapters.worlds.scheduler_plugins import OFF_BY_DEFAULT, REMOVED
 from shared.adapters.worlds.scheduler_plugins import PLUGINS as KNOWN
 from shared.framework import custom
@@ -66,7 +66,8 @@ def _read(path: Path) -> Iterator[tuple[type[Plugin], str]]:
     acts = _acts(tree)
     for line, what in () if acts else refused(tree):
         raise UsageFault(
-            f"--plugin {path}, line {line}: {what} is not allowed: a replay would differ"
+            f"--plugin {path}, line {line}: {what} is not allowed: a replay would differ; "
+            f"{instead(what)} (docs/plugins.md)"
         )
     module = _run(path)
     kinds = [
