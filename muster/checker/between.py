@@ -51,14 +51,20 @@ class Neighbours:
             self.pods.extend((spec, node) for spec in load.pods.values())
         self.keeping_away = [(pod, node) for pod, node in self.pods if pod.pod_anti_affinity]
 
-    def means(self, term: PodTerm, owner: PodSpec, pod: PodSpec) -> bool:
-        """Whether a term of the owner is about this pod."""
+    def means(
+        self, term: PodTerm, owner: PodSpec, pod: PodSpec, *, is_sought: bool = False
+    ) -> bool:
+        """Whether a term of the owner is about this pod. `is_sought`: the owner looks for a node,
+        where kube-scheduler takes any namespace if the selector would take one without labels.
+        """
         if not _selected(term.selector, pod):
             return False
         if pod.namespace in term.namespaces:
             return True
         if term.namespace_selector is None:
             return not term.namespaces and pod.namespace == owner.namespace
+        if is_sought and all(holds(need, {}) for need in term.namespace_selector):
+            return True
         by_name = ((NAME_LABEL, pod.namespace),)
         labels = dict(self.namespaces.get(pod.namespace, by_name))
         return all(holds(need, labels) for need in term.namespace_selector)
@@ -85,7 +91,7 @@ class Around:
             (term.topology_key, node.labels[term.topology_key])
             for term in spec.pod_anti_affinity
             for pod, node in there.pods
-            if term.topology_key in node.labels and there.means(term, spec, pod)
+            if term.topology_key in node.labels and there.means(term, spec, pod, is_sought=True)
         }
         self.wanted: set[Domain] = set()
         self.is_first = False  # the pod may be the one that all others will be near to
@@ -97,10 +103,10 @@ class Around:
     def _look_for(self, there: Neighbours) -> None:
         terms = self.spec.pod_affinity
         for pod, node in there.pods:
-            if all(there.means(term, self.spec, pod) for term in terms):
+            if all(there.means(term, self.spec, pod, is_sought=True) for term in terms):
                 keys = [term.topology_key for term in terms if term.topology_key in node.labels]
                 self.wanted.update((key, node.labels[key]) for key in keys)
-        own = all(there.means(term, self.spec, self.spec) for term in terms)
+        own = all(there.means(term, self.spec, self.spec, is_sought=True) for term in terms)
         self.is_first = own and not self.wanted
 
     def _counted(

@@ -41,6 +41,8 @@ def make_ruled_world(seed: int) -> World:
         for name in NAMESPACES[:2]
     )
     arrivals = tuple(_somebody(arrival, rng) for arrival in world.arrivals)
+    other = random.Random(f"{seed}/namespaces")
+    arrivals = tuple(_of_namespaces(arrival, other) for arrival in arrivals)
     return replace(world, name=f"ruled-{seed}", arrivals=arrivals, objects=objects)
 
 
@@ -85,6 +87,27 @@ def _somebody(arrival: Arrival, rng: random.Random) -> Arrival:
     is_ruled = rng.random() < RULED and not pods.names.startswith(BALLAST)
     spec = _with_rules(pods.spec, rng) if is_ruled else pods.spec
     return replace(arrival, pods=replace(pods, spec=spec, labels=labels, namespace=namespace))
+
+
+def _of_namespaces(arrival: Arrival, rng: random.Random) -> Arrival:
+    """Some selectors of namespaces want a label not to be there, or none of its key."""
+    spec, form = arrival.pods.spec, rng.randrange(3)
+    away = tuple(
+        replace(term, namespace_selector=tuple(_unlike(one, form) for one in selector))
+        if (selector := term.namespace_selector)
+        else term
+        for term in spec.pod_anti_affinity
+    )
+    return replace(arrival, pods=replace(arrival.pods, spec=replace(spec, pod_anti_affinity=away)))
+
+
+def _unlike(need: Requirement, form: int) -> Requirement:
+    match form:
+        case 0:
+            return Requirement(need.key, "NotIn", need.values)
+        case 1:
+            return Requirement(need.key, "DoesNotExist")
+    return need
 
 
 def _with_rules(spec: PodSpec, rng: random.Random) -> PodSpec:

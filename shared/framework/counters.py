@@ -20,6 +20,7 @@ from shared.framework.selectors import (
     looks_at,
     matcher_of,
     places_of,
+    sought,
 )
 from shared.framework.volume_uses import Use, Uses, VolumeUses, place_of
 from shared.model.objects import PodSpec, Selector
@@ -62,7 +63,7 @@ def read_by(sig: "Signature") -> list[Matching]:
     if spec.pod_affinity:
         found.append(affinity_counter(spec))
     terms = (*spec.pod_anti_affinity, *(one.term for one in spec.pods_preferred))
-    found += [Matching((matcher_of(term, spec),)) for term in terms]
+    found += [Matching((sought(term, spec),)) for term in terms]
     return list(dict.fromkeys(found))
 
 
@@ -73,7 +74,7 @@ def spread_counter(spec: PodSpec, selector: Selector) -> Matching:
 
 def affinity_counter(spec: PodSpec) -> Matching:
     """Pods that all terms of required affinity mean at once."""
-    return Matching(tuple(matcher_of(term, spec) for term in spec.pod_affinity))
+    return Matching(tuple(sought(term, spec) for term in spec.pod_affinity))
 
 
 def owned_by(spec: PodSpec) -> dict[Owning, int]:

@@ -93,3 +93,12 @@ def matcher_of(term: PodTerm, owner: PodSpec) -> Matcher:
     if not namespaces and term.namespace_selector is None:
         namespaces = (owner.namespace,)
     return Matcher(term.selector, namespaces, term.namespace_selector)
+
+
+def sought(term: PodTerm, owner: PodSpec) -> Matcher:
+    """The pods a term of the pod that is to be placed means. kube-scheduler holds its selector of
+    namespaces against no labels as well: one that asks for none means pods of every namespace.
+    """
+    if term.namespace_selector is not None and holds(term.namespace_selector, {}):
+        return Matcher(term.selector, (), ())
+    return matcher_of(term, owner)

@@ -1,7 +1,9 @@
 """InterPodAffinity: which pods a pod must, must not, or would rather share a domain with.
 
 It works both ways: pods that are there already refuse with their own anti-affinity, and pull or
-push with their preferred terms; a required affinity of theirs pulls with weight 1.
+push with their preferred terms; a required affinity of theirs pulls with weight 1. Selectors of
+namespaces are read otherwise in terms of the pod itself than in those of pods that are there (see
+selectors.sought).
 """
 
 from typing import NamedTuple
@@ -19,7 +21,7 @@ from shared.framework.counters import (
 )
 from shared.framework.domains import Domains
 from shared.framework.layout import I32, I64, Mask
-from shared.framework.selectors import matcher_of
+from shared.framework.selectors import sought
 from shared.framework.table import NodeTable
 from shared.model.objects import PodSpec
 
@@ -69,14 +71,14 @@ class Affinity:
             self.affine = [term(one.topology_key, at) for one in spec.pod_affinity]
             self.itself = wanted.matches(spec, counters.labels_of)
         self.anti = [
-            term(one.topology_key, matching(Matching((matcher_of(one, spec),))))
+            term(one.topology_key, matching(Matching((sought(one, spec),))))
             for one in spec.pod_anti_affinity
         ]
         self.opposed = [term(key, at) for key, at in counters.owned(OPPOSED, spec)]
         self.scored = [
             term(
                 one.term.topology_key,
-                matching(Matching((matcher_of(one.term, spec),))),
+                matching(Matching((sought(one.term, spec),))),
                 one.weight,
             )
             for one in spec.pods_preferred

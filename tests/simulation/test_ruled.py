@@ -38,6 +38,12 @@ BUGS = (
         ("    return spec.with_rules_of_nodes() if", "    return PodSpec() if"),
         first=(1, 2, 4),
     ),
+    Bug(
+        "namespaces-as-they-say",
+        "shared.framework.selectors",
+        ("is not None and holds(term.namespace_selector, {})", "== ('nobody',)"),
+        first=(0, 14, 16),
+    ),
 )
 
 

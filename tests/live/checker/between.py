@@ -81,32 +81,35 @@ class Around:
             (key, labels[key])
             for term in terms_of(pod, "podAntiAffinity")
             for other, _, labels in others
-            if (key := term["topologyKey"]) in labels and self._means(term, pod, other)
+            if (key := term["topologyKey"]) in labels and self._means(term, pod, other, seeks=True)
         }
         self._near = terms_of(pod, "podAffinity")
         self._wanted = {
             (key, labels[key])
             for other, _, labels in others
-            if self._near and all(self._means(term, pod, other) for term in self._near)
+            if self._near and all(self._means(term, pod, other, seeks=True) for term in self._near)
             for term in self._near
             if (key := term["topologyKey"]) in labels
         }
-        own = all(self._means(term, pod, pod) for term in self._near)
+        own = all(self._means(term, pod, pod, seeks=True) for term in self._near)
         self._is_first = own and not self._wanted
         spread = spread_of(pod)
         keys = [one["topologyKey"] for one in spread]
         counted = [node for node in nodes if all(key in _labels(node) for key in keys)]
         self._spread = [(one, self._counts(one, counted, others)) for one in spread]
 
-    def _means(self, term: Object, owner: Object, other: Object) -> bool:
-        """Whether a term of the owner is about the other pod."""
+    def _means(self, term: Object, owner: Object, other: Object, *, seeks: bool = False) -> bool:
+        """Whether a term of the owner is about the other pod. `seeks`: the owner has no node
+        yet; then a selector that takes a namespace without labels takes any.
+        """
         space = other["metadata"]["namespace"]
         named, chosen = term.get("namespaces") or (), term.get("namespaceSelector")
         if not named and chosen is None:
             is_there = space == owner["metadata"]["namespace"]
         else:
             labels = self._namespaces.get(space, {})
-            is_there = space in named or matches(chosen, labels)
+            is_any = seeks and matches(chosen, {})
+            is_there = is_any or space in named or matches(chosen, labels)
         return is_there and matches(term.get("labelSelector"), _labels(other))
 
     def _counts(

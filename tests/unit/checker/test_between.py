@@ -69,6 +69,23 @@ def test_namespaces_are_named_selected_or_the_own():
     assert free(named_x, (pod(namespace="x"), A)) == "bcd"
 
 
+@pytest.mark.parametrize(("operator", "values"), [("NotIn", ("red",)), ("DoesNotExist", ())])
+def test_who_looks_for_a_node_means_any_namespace_by_a_selector_that_wants_no_label(
+    operator, values
+):
+    """Those that stand mean what they say."""
+    red = {"r": (("colour", "red"),), "default": ()}
+    other = (Requirement("colour", operator, values),)
+    away = {"pod_anti_affinity": (term(HOST, namespace_selector=other),)}
+    assert free(pod(**away), (pod(namespace="r"), A), namespaces=red) == "bcd"
+    near = pod(DB, pod_affinity=(term(HOST, namespace_selector=other),))
+    assert free(near, (pod(namespace="r"), A), namespaces=red) == "a"
+    alone = pod(namespace="r", pod_affinity=(term(HOST, namespace_selector=other),))
+    assert free(alone, namespaces=red) == "abc"
+    assert free(pod(namespace="r"), (pod(DB, **away), A), namespaces=red) == "abcd"
+    assert free(pod(), (pod(DB, **away), A), namespaces=red) == "bcd"
+
+
 def test_affinity_wants_one_pod_that_all_terms_mean():
     spec = pod(DB, pod_affinity=(term(), term(HOST)))
     assert free(spec, (pod(), A)) == "a"

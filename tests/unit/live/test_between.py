@@ -84,6 +84,19 @@ def test_a_term_is_about_its_own_namespace_unless_it_says_others():
     assert said(pod("shy", **everywhere), (there, 0))[0] == TOO_NEAR
 
 
+@pytest.mark.parametrize(
+    "rule", [{"operator": "NotIn", "values": ["b"]}, {"operator": "DoesNotExist"}]
+)
+def test_who_looks_for_a_node_means_any_namespace_by_a_selector_that_wants_no_label(rule: Any):
+    """Those that stand mean what they say."""
+    chosen = term(namespaceSelector={"matchExpressions": [{"key": "team", **rule}]})
+    there = pod("web", namespace="other")
+    assert said(pod("shy", **apart(chosen)), (there, 0)) == [TOO_NEAR, TOO_NEAR, ""]
+    assert said(pod("next", **near(chosen)), (there, 0)) == ["", "", NOT_NEAR]
+    assert said(pod("web", namespace="other", **near(chosen))) == ["", "", ""]
+    assert said(there, (pod("shy", **apart(chosen)), 0)) == ["", "", ""]
+
+
 def test_spread_counts_domains_of_nodes_that_count():
     web = pod("web")
     assert said(pod("next", **even()), (web, 0)) == [UNEVEN, UNEVEN, ""]

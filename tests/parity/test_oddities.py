@@ -1,0 +1,94 @@
+"""What kube-scheduler does otherwise than its API says, or than one would think: so do we."""
+
+from typing import Any
+
+import pytest
+
+from tests.parity.builders import UNRESOLVABLE, node, pod
+from tests.parity.draft import Object
+from tests.parity.kinds import PLAIN, differences
+from tests.parity.oracle import Oracle
+from tests.parity.ours import our_answer
+from tests.parity.rules import HOSTNAME, PREFERRED, REQUIRED
+
+NODES = [node(name, labels={HOSTNAME: name}) for name in "ab"]
+RED, BLUE = {"team": "red"}, {"team": "blue"}
+
+
+def asked_of(oracle: Oracle, *objects: Object, asked: Object, **more: Any) -> Object:
+    """Kube-scheduler's answer about the pod, which is ours as well."""
+    case = {"objects": list(objects), "pods": [asked], **more}
+    theirs = oracle.ask(case)
+    assert differences(PLAIN, case, our_answer(case), theirs) == []
+    told: Object
+    [told] = theirs["pods"]
+    return told
+
+
+def feasible(told: Object) -> str:
+    return "".join(name for name, said in sorted(told["nodes"].items()) if said["feasible"])
+
+
+def pulled(told: Object) -> list[int]:
+    """What InterPodAffinity makes of the nodes a and b."""
+    return [told["nodes"][name]["scores"].get("InterPodAffinity", 0) for name in "ab"]
+
+
+def namespace(name: str, labels: Object) -> Object:
+    metadata = {"name": name, "labels": labels}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def placed(name: str, on: str, **more: Any) -> Object:
+    one: Object = pod(name, nodeName=on, status={"phase": "Running"}, **more)
+    one["metadata"]["namespace"] = name
+    return one
+
+
+def term(operator: str, kind: str, *, is_required: bool) -> Object:
+    """About all pods of namespaces with some team."""
+    rule: Object = {"key": "team", "operator": operator}
+    if operator in ("In", "NotIn"):
+        rule["values"] = ["red"]
+    about: Object = {"topologyKey": HOSTNAME, "labelSelector": {}}
+    about["namespaceSelector"] = {"matchExpressions": [rule]}
+    if is_required:
+        return {"affinity": {kind: {REQUIRED: [about]}}}
+    return {"affinity": {kind: {PREFERRED: [{"weight": 1, "podAffinityTerm": about}]}}}
+
+
+TEAMS = [namespace("red", RED), namespace("blue", BLUE)]
+AWAY, NEAR = "podAntiAffinity", "podAffinity"
+
+
+@pytest.mark.parametrize(
+    "operator",
+    ["In", "Exists", "NotIn", "DoesNotExist"],
+)
+def test_a_pod_that_seeks_a_node_meets_any_namespace_where_its_selector_wants_no_label(
+    operator, oracle
+):
+    """The pod of team red is on node a: NotIn and DoesNotExist mean it nevertheless."""
+    there = placed("red", "a")
+    for kind, found in ((AWAY, "b"), (NEAR, "a")):
+        rules = term(operator, kind, is_required=True)
+        told = asked_of(oracle, *NODES, *TEAMS, there, asked=pod(**rules))
+        assert feasible(told) == found
+        rules = term(operator, kind, is_required=False)
+        told = asked_of(oracle, *NODES, *TEAMS, there, asked=pod(**rules))
+        assert pulled(told) == ([200, 0] if found == "a" else [0, 200])
+
+
+@pytest.mark.parametrize(
+    ("operator", "found"), [("In", "b"), ("Exists", "b"), ("NotIn", "ab"), ("DoesNotExist", "ab")]
+)
+def test_terms_of_pods_that_are_there_mean_what_they_say(operator, found, oracle):
+    asked = pod()
+    asked["metadata"]["namespace"] = "red"
+    there = placed("blue", "a", **term(operator, AWAY, is_required=True))
+    assert feasible(asked_of(oracle, *NODES, *TEAMS, there, asked=asked)) == found
+    for kind, is_near in ((NEAR, True), (AWAY, False)):
+        wanted = [200, 0] if is_near else [0, 200]
+        there = placed("blue", "a", **term(operator, kind, is_required=False))
+        told = asked_of(oracle, *NODES, *TEAMS, there, asked=asked)
+        assert pulled(told) == (wanted if found == "b" else [0, 0])
