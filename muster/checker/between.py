@@ -112,7 +112,9 @@ class Around:
     def _counted(
         self, one: SpreadConstraint, hard: list[SpreadConstraint], there: Neighbours
     ) -> Counter[str]:
-        """Matching pods by domain; domains without any are there with 0."""
+        """Matching pods by domain; domains without any are there with 0, as all are for a
+        constraint that selects everybody, which counts nobody.
+        """
         counts: Counter[str] = Counter()
         counted = [
             node.name
@@ -124,6 +126,8 @@ class Around:
         for node in there.nodes:
             if node.name in counted:
                 counts[node.labels[one.topology_key]] += 0
+        if not one.selector:
+            return counts
         for pod, node in there.pods:
             if node.name in counted and pod.namespace == self.spec.namespace:
                 is_meant = not pod.terminating and _selected(one.selector, pod)

@@ -66,17 +66,17 @@ class Rules:
         """
         for name in self._filters:
             if name == pod_topology_spread.NAME:
-                yield from self._spread_refusals(counts)
+                yield from self._spread_refusals(counts, before or counts)
             elif name == inter_pod_affinity.NAME:
                 yield from self._affinity_refusals(counts, before or counts)
             else:
                 for one in self.volumes.refusals(name, counts, before or counts):
                     yield Rule(name, *one)
 
-    def _spread_refusals(self, counts: Counts) -> Iterator[Rule]:
+    def _spread_refusals(self, counts: Counts, before: Counts) -> Iterator[Rule]:
         spread = pod_topology_spread
         if self.spread is not None and self.spread.hard:
-            missing, skewed = self.spread.refusals(counts)
+            missing, skewed = self.spread.refusals(counts, before)
             yield Rule(spread.NAME, spread.MISSING, missing, False)
             yield Rule(spread.NAME, spread.SKEWED, skewed, True)
 

@@ -59,7 +59,11 @@ Counter = Matching | Owning
 def read_by(sig: "Signature") -> list[Matching]:
     """What the rules of a pod want counted, each once."""
     spec = sig.spec
-    found = [spread_counter(spec, one.selector) for one in sig.constraints if one.selector]
+    found = [
+        spread_counter(spec, one.selector)
+        for one in sig.constraints
+        if one.selector or (one.hard and one.selector is not None)
+    ]
     if spec.pod_affinity:
         found.append(affinity_counter(spec))
     terms = (*spec.pod_anti_affinity, *(one.term for one in spec.pods_preferred))

@@ -32,6 +32,7 @@ _AFFINITY, _TAINTS = NodeAffinity(), TaintToleration()
 class _Hard(NamedTuple):
     rule: SpreadConstraint
     counter: int  # NOBODY: its selector counts no pod
+    trials_only: bool  # counts nobody but those who come and go in a trial
     itself: int  # 1 if the pod matches its own selector
     domains: Domains
     there: Mask  # domains that there are
@@ -64,7 +65,7 @@ class Spread:
         self.has_keys = soft_keys
         self.hard = [self._hard(table, spec, one, hard_keys) for one in hard]
         self.soft = [
-            _Soft(one, _counter(table, spec, one), _domains(table, spec, one, soft_keys))
+            _Soft(one, _soft_counter(table, spec, one), _domains(table, spec, one, soft_keys))
             for one in soft
         ]
 
@@ -75,11 +76,14 @@ class Spread:
         there = domains.there()
         enough = int(np.count_nonzero(there)) >= rule.min_domains
         itself = rule.selector is not None and holds(rule.selector, dict(spec.labels))
-        return _Hard(rule, _counter(table, spec, rule), int(itself), domains, there, enough)
+        counter, trials_only = NOBODY, rule.selector == ()
+        if rule.selector is not None:
+            counter = table.counters.index[spread_counter(spec, rule.selector)]
+        return _Hard(rule, counter, trials_only, int(itself), domains, there, enough)
 
-    def refusals(self, counts: Counts) -> tuple[Mask, Mask]:
+    def refusals(self, counts: Counts, before: Counts) -> tuple[Mask, Mask]:
         """Nodes without a key, and nodes where the skew would be too large: each is refused by the
-        first constraint that it does not meet.
+        first constraint that it does not meet. `before`: the counts at the beginning of the cycle.
         """
         nodes = counts.nodes
         missing, skewed = np.zeros(nodes, np.bool_), np.zeros(nodes, np.bool_)
@@ -87,7 +91,9 @@ class Spread:
             domains = one.domains
             passed = ~(missing | skewed)
             missing |= passed & domains.absent
-            sums = domains.sums(_row(counts, one.counter))
+            row = _row(counts, one.counter)
+            # An empty selector counts nobody at the beginning of a cycle, and everybody after it.
+            sums = domains.sums(row - _row(before, one.counter) if one.trials_only else row)
             lowest = int(sums[one.there].min()) if one.enough and one.there.any() else 0
             beyond = sums + (one.itself - lowest) > one.rule.max_skew
             skewed |= passed & ~domains.absent & beyond[domains.place]
@@ -129,7 +135,7 @@ def _all_keys(table: NodeTable, rules: list[SpreadConstraint]) -> Mask:
     return found
 
 
-def _counter(table: NodeTable, spec: PodSpec, rule: SpreadConstraint) -> int:
+def _soft_counter(table: NodeTable, spec: PodSpec, rule: SpreadConstraint) -> int:
     """An empty selector counts nobody, although the pod matches it."""
     if not rule.selector:
         return NOBODY

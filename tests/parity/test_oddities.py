@@ -92,3 +92,38 @@ def test_terms_of_pods_that_are_there_mean_what_they_say(operator, found, oracle
         there = placed("blue", "a", **term(operator, kind, is_required=False))
         told = asked_of(oracle, *NODES, *TEAMS, there, asked=asked)
         assert pulled(told) == (wanted if found == "b" else [0, 0])
+
+
+def spread(**more: Any) -> Object:
+    rule = {"topologyKey": HOSTNAME, "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1}
+    return {"topologySpreadConstraints": [rule | {"labelSelector": {}} | more]}
+
+
+def test_who_selects_everybody_is_spread_from_promised_pods_alone(oracle):
+    there = placed("default", "a")
+    assert feasible(asked_of(oracle, *NODES, there, asked=pod(**spread()))) == "ab"
+    promised = pod("promised", status={"nominatedNodeName": "a"})
+    told = asked_of(oracle, *NODES, promised, asked=pod(**spread()))
+    assert feasible(told) == "b"
+    told = asked_of(oracle, NODES[0], promised, asked=pod(**spread(minDomains=4)))
+    assert feasible(told) == ""
+
+
+@pytest.mark.parametrize("promised", range(4))
+def test_and_from_those_who_go_for_it(promised, oracle):
+    """They make room for as many promised pods, by kube-scheduler's own count."""
+    high: Object = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 100}
+    high["metadata"] = {"name": "high"}
+    pods = [pod("large", {"cpu": "3"}, nodeName="a"), pod("small", {"cpu": "1"}, nodeName="a")]
+    for number, one in enumerate(pods):
+        one["status"] = {"phase": "Running", "startTime": f"2026-01-02T03:04:0{number}Z"}
+    for number in range(promised):
+        status = {"nominatedNodeName": "a"}
+        pods.append(pod(f"promised-{number}", priorityClassName="high", status=status))
+    asked = pod(requests={"cpu": "2"}, priorityClassName="high", **spread())
+    full = pod("full", {"cpu": "4"}, nodeName="b", priorityClassName="system-node-critical")
+    full["metadata"]["namespace"] = "other"
+    told = asked_of(oracle, *NODES, high, full, *pods, asked=asked, preempt=True)
+    found = told["preemption"]["candidates"]
+    one, both = [["default/large"]], [["default/large", "default/small"]]
+    assert [said["victims"] for said in found.values()] == [one, one, both, []][promised]

@@ -139,7 +139,10 @@ class Around:
         mine, theirs = self._pod["metadata"], other["metadata"]
         if theirs["namespace"] != mine["namespace"] or theirs.get("deletionTimestamp"):
             return False
-        return matches(one.get("labelSelector"), _labels(other))
+        selector = one.get("labelSelector")
+        # One that selects everybody counts nobody.
+        is_empty = not any((selector or {}).get(key) for key in ("matchLabels", "matchExpressions"))
+        return not is_empty and matches(selector, _labels(other))
 
     def why_not(self, node: Object) -> str:
         """kube-scheduler's reason of the first rule that says no; empty = none does."""

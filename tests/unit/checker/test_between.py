@@ -115,6 +115,11 @@ def test_terminating_pods_and_those_of_other_namespaces_are_not_spread():
         assert free(pod(spread=spread()), (there, A)) == "abc"
 
 
+def test_who_selects_everybody_counts_nobody():
+    rule = SpreadConstraint(ZONE, 1, selector=())
+    assert free(pod(spread=(rule,)), (pod(), A), (pod(), A)) == "abc"
+
+
 def test_too_few_domains_count_as_an_empty_one():
     both = ((pod(), A), (pod(), C))
     assert free(pod(spread=spread(min_domains=3)), *both) == ""

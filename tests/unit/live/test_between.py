@@ -97,6 +97,12 @@ def test_who_looks_for_a_node_means_any_namespace_by_a_selector_that_wants_no_la
     assert said(there, (pod("shy", **apart(chosen)), 0)) == ["", "", ""]
 
 
+@pytest.mark.parametrize("selector", [{}, {"matchLabels": {}}, {"matchExpressions": []}])
+def test_who_selects_everybody_counts_nobody(selector: Any):
+    rule = even(labelSelector=selector)
+    assert said(pod("next", **rule), (pod("web"), 0), (pod("more"), 0)) == ["", "", ""]
+
+
 def test_spread_counts_domains_of_nodes_that_count():
     web = pod("web")
     assert said(pod("next", **even()), (web, 0)) == [UNEVEN, UNEVEN, ""]
