@@ -103,7 +103,7 @@ class SimVolumes:
         claim = self._of(PersistentVolumeClaim, request.choice.claim_uid)
         if claim is None:
             return Answer.GONE
-        if claim.selected_node:
+        if claim.selected_node is not None:
             return Answer.DONE if claim.selected_node == request.node else Answer.REFUSED
         self._change(replace(claim, selected_node=request.node))
         self._later(claim.uid)
@@ -126,7 +126,7 @@ class SimVolumes:
         if volume is None and not claim.selected_node:
             return  # it waits for its first consumer
         if volume is None and failure and draw.random() < failure:
-            self._change(replace(claim, selected_node=""))
+            self._change(replace(claim, selected_node=None))
             return
         if volume is None:
             volume = _made_for(claim)

@@ -101,7 +101,7 @@ class Storage:
         match fact:
             case PersistentVolume(claim=None) if fact.name in self._kept:
                 return replace(fact, claim=self._kept[fact.name][0])
-            case PersistentVolumeClaim(volume="", selected_node=""):
+            case PersistentVolumeClaim(volume="", selected_node=None):
                 nodes = self._chosen.get((fact.namespace, fact.name))
                 return replace(fact, selected_node=nodes[0]) if nodes else fact
         return fact

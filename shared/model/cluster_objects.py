@@ -94,8 +94,9 @@ class PersistentVolume(Known, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaim(Known, frozen=True, kw_only=True):
-    """A claim. `selector` None = any volume; `controller` is the uid of whom it belongs to (of an
-    ephemeral volume the pod).
+    """A claim. `selector` None = any volume; `selected_node` None = none is written there, and an
+    empty one is no node's; `controller` is the uid of whom it belongs to (of an ephemeral volume
+    the pod).
     """
 
     volume: str = ""
@@ -106,7 +107,7 @@ class PersistentVolumeClaim(Known, frozen=True, kw_only=True):
     request_bytes: int = 0
     selector: LabelSelector | None = None
     phase: str = ""
-    selected_node: str = ""
+    selected_node: str | None = None
     is_bind_completed: bool = False
     is_leaving: bool = False
     controller: str = ""

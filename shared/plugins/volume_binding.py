@@ -114,11 +114,11 @@ class VolumeBinding:
         """
         found = []
         for claim in self._waiting:
-            if claim.selected_node:
+            if claim.selected_node is not None:
                 chosen = np.array([n.name == claim.selected_node for n in self._table.nodes], bool)
                 nowhere |= ~chosen
                 found.append((claim, chosen))
-        free = [claim for claim in self._waiting if not claim.selected_node]
+        free = [claim for claim in self._waiting if claim.selected_node is None]
         # The smallest claim takes the smallest volume first.
         free.sort(key=lambda claim: claim.request_bytes)
         taken: dict[str, Mask] = {}

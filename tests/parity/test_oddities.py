@@ -127,3 +127,27 @@ def test_and_from_those_who_go_for_it(promised, oracle):
     found = told["preemption"]["candidates"]
     one, both = [["default/large"]], [["default/large", "default/small"]]
     assert [said["victims"] for said in found.values()] == [one, one, both, []][promised]
+
+
+def claim(**notes: str) -> list[Object]:
+    """A claim that waits for its consumer, and its class."""
+    made = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "disk"}
+    late = made | {"metadata": {"name": "late"}, "volumeBindingMode": "WaitForFirstConsumer"}
+    metadata = {"name": "c", "namespace": "default", "uid": "u", "annotations": notes}
+    wanted = {"requests": {"storage": "1Gi"}}
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late", "resources": wanted}
+    of_claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+    return [late, of_claim | {"spec": spec, "status": {"phase": "Pending"}}]
+
+
+USER = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+
+
+@pytest.mark.parametrize(("selected", "found"), [(None, "ab"), ("a", "a"), ("", "")])
+def test_an_empty_selected_node_is_no_nodes(selected, found, oracle):
+    notes = {} if selected is None else {"volume.kubernetes.io/selected-node": selected}
+    told = asked_of(oracle, *NODES, *claim(**notes), asked=USER)
+    assert feasible(told) == found
+    if selected == "":
+        said = told["nodes"]["a"]
+        assert (said["code"], said["plugin"]) == (UNRESOLVABLE, "VolumeBinding")

@@ -98,7 +98,7 @@ def claim(document: Fields) -> StorageObject:
         request_bytes=_bytes(spec.child("resources").child("requests"), "storage") or 0,
         selector=selector(spec) if spec.has("selector") else None,
         phase=document.child("status").text("phase"),
-        selected_node=notes.text(SELECTED_NODE),
+        selected_node=notes.text(SELECTED_NODE) if notes.has(SELECTED_NODE) else None,
         is_bind_completed=notes.has(BIND_COMPLETED),
         is_leaving=meta.has("deletionTimestamp"),
         controller=next((own.text("uid") for own in owners if own.flag("controller")), ""),

@@ -78,7 +78,7 @@ async def test_sometimes_no_volume_is_made():
     await write(sim, MADE)
     assert claim(sim).selected_node == "n"
     await played(sim)
-    assert (claim(sim).selected_node, claim(sim).volume) == ("", "")
+    assert (claim(sim).selected_node, claim(sim).volume) == (None, "")
 
 
 @pytest.mark.parametrize(

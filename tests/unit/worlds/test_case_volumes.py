@@ -4,9 +4,11 @@ import pytest
 
 from shared.adapters.worlds.case import case_of
 from shared.adapters.worlds.errors import WorldError
+from shared.model.cluster_objects import PersistentVolumeClaim
 from shared.model.volumes import AWS, RBD, ClaimUse, Disk
 from tests.parity.builders import node, pod
 
+NODE_NOTE = "volume.kubernetes.io/selected-node"
 NO_QUANTITY = "'much' is not a quantity (such as 500m, 2, 1.5Gi or 1e3)"
 
 
@@ -54,6 +56,17 @@ def test_mistakes_in_a_pod_s_volumes(volume, told):
     with pytest.raises(WorldError) as error:
         volumes_of({"name": "v", **volume})
     assert str(error.value) == f"case: pods[0]: Pod default/p: spec.volumes[0].{told}"
+
+
+@pytest.mark.parametrize(
+    ("notes", "node_name"), [({}, None), ({NODE_NOTE: ""}, ""), ({NODE_NOTE: "a"}, "a")]
+)
+def test_a_node_that_is_empty_is_written_all_the_same(notes, node_name):
+    claim = object_of("PersistentVolumeClaim")
+    claim["metadata"]["annotations"] = notes
+    [read] = case_of("case", {"objects": [claim], "pods": []}).storage
+    assert isinstance(read, PersistentVolumeClaim)
+    assert read.selected_node == node_name
 
 
 @pytest.mark.parametrize(
