@@ -216,11 +216,15 @@ class _Shard:
         names = [name for name in self._names if name in reports]
         totals = {name: reports[name].total for name in names if not reports[name].plugin}
         return {
-            "preFilterStatus": _pre_filter_status(pre_filter(self._state.table, sig)),
+            "preFilterStatus": _pre_filter_status(self._rejected_by(sig)),
             "nodes": {name: _node(reports[name]) for name in names},
             "fitError": "" if totals else self._fit_error(sig, held),
             "best": _best(totals),
         }
+
+    def _rejected_by(self, sig: Signature) -> tuple[str, str] | None:
+        """Plugin and message of a PreFilter; without nodes kube-scheduler asks none."""
+        return pre_filter(self._state.table, sig) if self._names else None
 
     def _extended(
         self,

@@ -151,3 +151,9 @@ def test_an_empty_selected_node_is_no_nodes(selected, found, oracle):
     if selected == "":
         said = told["nodes"]["a"]
         assert (said["code"], said["plugin"]) == (UNRESOLVABLE, "VolumeBinding")
+
+
+def test_without_nodes_nobody_is_rejected_before(oracle):
+    told = asked_of(oracle, asked=USER)
+    assert told["preFilterStatus"]["code"] == "Success"
+    assert told["fitError"] == "no nodes available to schedule pods"
