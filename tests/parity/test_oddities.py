@@ -157,3 +157,19 @@ def test_without_nodes_nobody_is_rejected_before(oracle):
     told = asked_of(oracle, asked=USER)
     assert told["preFilterStatus"]["code"] == "Success"
     assert told["fitError"] == "no nodes available to schedule pods"
+
+
+def configured(plugin: str, **arguments: Any) -> Object:
+    version = "kubescheduler.config.k8s.io/v1"
+    profile = {"pluginConfig": [{"name": plugin, "args": arguments}]}
+    return {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
+
+
+@pytest.mark.parametrize("weights", [(0,), (0, 0), (0, 3)])
+def test_preferences_of_a_profile_that_weigh_nothing_are_scored(weights, oracle):
+    about = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["a"]}]}
+    added = {PREFERRED: [{"weight": weight, "preference": about} for weight in weights]}
+    config = configured("NodeAffinity", addedAffinity=added)
+    told = asked_of(oracle, *NODES, asked=pod(), config=config)
+    scores = [told["nodes"][name]["scores"]["NodeAffinity"] for name in "ab"]
+    assert scores == ([200, 0] if any(weights) else [0, 0])

@@ -25,17 +25,18 @@ def added_affinity(fields: Fields) -> Affinity:
     selector = fields.child(HARD)
     selector.only(("nodeSelectorTerms",))
     required = tuple(_term(item) for item in selector.children("nodeSelectorTerms"))
-    found = (_preferred(item) for item in fields.children(SOFT))
-    preferred = tuple(one for one in found if one is not None)
+    preferred = tuple(_preferred(item) for item in fields.children(SOFT))
     return required if fields.has(HARD) else None, preferred
 
 
-def _preferred(fields: Fields) -> PreferredTerm | None:
-    """None for one without a weight, which kube-scheduler does not look at."""
+def _preferred(fields: Fields) -> PreferredTerm:
+    """One without a weight matches nothing: kube-scheduler does not look at what it prefers, and
+    scores all the same.
+    """
     fields.only(("weight", "preference"))
     weight = fields.integer("weight", 0, INT32_MIN, COUNT_MAX)
     if not weight:
-        return None
+        return PreferredTerm(0, SelectorTerm())
     if weight < 0:
         raise fields.error(
             "weight", "a negative one is not supported: every score would be refused"

@@ -186,7 +186,7 @@ def test_added_rules_are_read_as_kube_scheduler_reads_them_and_not_as_those_of_p
         ]
     )
     terms = SelectorTerm((Requirement("disk", "In", ("ssd",)),))
-    assert found.added_preferred == (PreferredTerm(200, terms),)
+    assert found.added_preferred == (PreferredTerm(200, terms), PreferredTerm(0, SelectorTerm()))
     assert found.default_spread == (SpreadConstraint("zone", 1, honor_affinity=False),)
 
 
