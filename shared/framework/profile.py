@@ -208,8 +208,8 @@ def _local_part(profile: Profile) -> tuple[object, ...]:
 def _parts(
     table: "NodeTable", sig: "Signature", resources: Iterable[tuple[str, int]], *, real: bool
 ) -> list[Part]:
-    """The resources that count for the pod. Of cpu and memory `real` requests or those with the
-    defaults for containers that ask for nothing.
+    """The resources that count for the pod: `real` requests, or those of its containers alone, of
+    cpu and memory with the defaults where they ask for nothing.
     """
     found = []
     pairs = {CPU: (0, sig.cpu, sig.room_cpu), MEMORY: (1, sig.memory, sig.room_memory)}
@@ -222,7 +222,7 @@ def _parts(
                 found.append(Part(ALLOC + at, ROOM + at, True, room / PERCENT, weight))
         elif name in table.scored:
             have, used = table.scored[name]
-            ask = sig.scored_amount(name)
+            ask = sig.scored_amount(name) if real else sig.asked_amount(name)
             # Resources other than these count only for pods that ask for them.
             if ask or name == EPHEMERAL_STORAGE:
                 found.append(Part(have, used, False, ask, weight))

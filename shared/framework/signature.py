@@ -145,6 +145,13 @@ class Signature:
             return float(self.gpu_milli * self.gpu_count)
         return _amount(self.spec.request(resource), SCORED_MAX)
 
+    def asked_amount(self, resource: str) -> float:
+        """What NodeResourcesFit's score counts of it while the pod itself is scored."""
+        for name, amount in self.spec.asked_pages:
+            if name == resource:
+                return _amount(amount, SCORED_MAX)
+        return self.scored_amount(resource)
+
     def _requests(self, table: NodeTable) -> tuple[tuple[int, float], ...]:
         """What a pod takes of FREE: its requests, which are noted on the way, and one pod slot."""
         self.cpu = self.memory = 0.0

@@ -128,7 +128,8 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     `requests` are the pod's effective requests, sorted by resource name; `nonzero_*` are the same
     with kube-scheduler's defaults for containers that ask for nothing (scoring only). `asked` are
-    those of cpu and memory that the pod itself is scored with, where they are others.
+    those of cpu and memory that the pod itself is scored with, where they are others, `asked_pages`
+    the huge pages.
 
     `namespace`, `labels` (sorted by key) and `terminating` are who the pod is, and part of the spec
     only as far as a rule between pods looks at it: ingest sets them, from the rules there are.
@@ -145,6 +146,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     nonzero_cpu_milli: int = DEFAULT_CPU_MILLI
     nonzero_memory_bytes: int = DEFAULT_MEMORY_BYTES
     asked: tuple[int, int] | None = None
+    asked_pages: tuple[tuple[str, int], ...] = ()
     node_selector: tuple[tuple[str, str], ...] = ()
     affinity_required: tuple[SelectorTerm, ...] = ()
     affinity_preferred: tuple[PreferredTerm, ...] = ()

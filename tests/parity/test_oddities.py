@@ -173,3 +173,28 @@ def test_preferences_of_a_profile_that_weigh_nothing_are_scored(weights, oracle)
     told = asked_of(oracle, *NODES, asked=pod(), config=config)
     scores = [told["nodes"][name]["scores"]["NodeAffinity"] for name in "ab"]
     assert scores == ([200, 0] if any(weights) else [0, 0])
+
+
+PAGES = "hugepages-2Mi"
+
+
+@pytest.mark.parametrize(
+    ("kind", "alone", "with_container"),
+    [("LeastAllocated", 0, 75), ("MostAllocated", 0, 25), ("RequestedToCapacityRatio", 0, 25)],
+)
+def test_huge_pages_of_the_pod_as_a_whole_are_not_scored(kind, alone, with_container, oracle):
+    """A container's are: 16 of 64 MiB."""
+    large = node(labels={HOSTNAME: "a"})
+    large["status"]["allocatable"][PAGES] = "64Mi"
+    strategy: Object = {"type": kind, "resources": [{"name": PAGES, "weight": 1}]}
+    if kind == "RequestedToCapacityRatio":
+        ends = ((0, 0), (100, 10))
+        shape = [{"utilization": at, "score": score} for at, score in ends]
+        strategy["requestedToCapacityRatio"] = {"shape": shape}
+    config = configured("NodeResourcesFit", scoringStrategy=strategy)
+    whole = {"requests": {PAGES: "32Mi", "cpu": "1"}, "limits": {PAGES: "32Mi"}}
+    for held, score in (("0", alone), ("16Mi", with_container)):
+        asked = pod(requests={PAGES: held, "memory": "1Mi"}, resources=whole)
+        asked["spec"]["containers"][0]["resources"]["limits"] = {PAGES: held}
+        told = asked_of(oracle, large, asked=asked, config=config)
+        assert told["nodes"]["a"]["scores"]["NodeResourcesFit"] == score

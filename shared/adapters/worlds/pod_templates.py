@@ -12,7 +12,7 @@ from shared.adapters.worlds import affinity, pod_rules, quantities
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.pod_volumes import volumes_of
-from shared.adapters.worlds.requests import Effective, effective, take_gpu
+from shared.adapters.worlds.requests import HUGE_PAGES, Effective, effective, take_gpu
 from shared.model.images import canonical
 from shared.model.objects import CPU, MEMORY, HostPort, PodSpec
 
@@ -101,6 +101,7 @@ def template_of(
         nonzero_cpu_milli=amounts.nonzero[CPU],
         nonzero_memory_bytes=amounts.nonzero[MEMORY],
         asked=_asked(amounts),
+        asked_pages=_asked_pages(amounts),
         node_selector=tuple(sorted(spec.mapping("nodeSelector").items())),
         affinity_required=required,
         affinity_preferred=preferred,
@@ -130,6 +131,13 @@ def template_of(
 def _asked(amounts: Effective) -> tuple[int, int] | None:
     pairs = [(one[CPU], one[MEMORY]) for one in (amounts.asked, amounts.nonzero)]
     return None if pairs[0] == pairs[1] else pairs[0]
+
+
+def _asked_pages(amounts: Effective) -> tuple[tuple[str, int], ...]:
+    """Huge pages as they are scored, where they are others: those of the pod as a whole are not."""
+    pages = sorted(name for name in amounts.real if name.startswith(HUGE_PAGES))
+    pairs = ((name, amounts.asked.get(name, 0)) for name in pages)
+    return tuple((name, asked) for name, asked in pairs if asked != amounts.real[name])
 
 
 def _check_containers(spec: Fields) -> None:

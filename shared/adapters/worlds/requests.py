@@ -37,8 +37,8 @@ Sums = dict[str, quantities.Exact]
 
 @dataclass
 class Effective:
-    """What a pod asks for: real amounts, and cpu and memory with scoring's defaults as a pod on a
-    node (`nonzero`) and as the pod that is scored (`asked`).
+    """What a pod asks for: real amounts, and with scoring's defaults for cpu and memory as a pod on
+    a node (`nonzero`, these two alone) and as the pod that NodeResourcesFit scores (`asked`).
     """
 
     real: Amounts
@@ -105,7 +105,7 @@ def _is_infeasible(status: Fields) -> bool:
 
 
 def _nonzero(amounts: Sums) -> Sums:
-    return {name: amounts.get(name, default) for name, default in DEFAULTS.items()}
+    return DEFAULTS | amounts
 
 
 def _is_sidecar(container: Fields) -> bool:
