@@ -136,6 +136,18 @@ def pod_level(draw: Random, draft: Draft) -> None:
         pod.level_by_limit = draw.random() < 0.3
 
 
+def pages_of_pods(draw: Random, draft: Draft) -> None:
+    """Huge pages that pods have as a whole, where there are any: whole ones, and no fewer than
+    their containers'.
+    """
+    if not any(HUGE_PAGES in node.allocatable for node in draft.nodes):
+        return
+    for pod in draft.pods:
+        if draw.random() < 0.4:
+            more = draw.choice((0, 1, 2)) * HUGE_PAGE_BYTES
+            pod.level[HUGE_PAGES] = max(HUGE_PAGE_BYTES, pod.inner(HUGE_PAGES) + more)
+
+
 def storage(draw: Random, draft: Draft) -> None:
     """Ephemeral storage, of which some nodes have none."""
     _scarce(draw, draft, STORAGE, draw.choice((GI, 10**9, 1)))

@@ -1,5 +1,6 @@
 """Features of a case that are rules between pods: topology spread, affinity and anti-affinity."""
 
+from collections.abc import Iterator
 from random import Random
 
 from tests.parity.draft import Draft, Object, Pod
@@ -109,6 +110,29 @@ def _term(draw: Random) -> Object:
         team: Object = {"matchLabels": {"team": draw.choice(("red", "blue", "green"))}}
         term["namespaceSelector"] = draw.choice(({}, team))
     return term
+
+
+def selected_namespaces(draw: Random, draft: Draft) -> None:
+    """Selectors of namespaces get expressions, half of which namespaces without labels meet."""
+    for term in _all_terms(draft):
+        if "namespaceSelector" in term and draw.random() < 0.6:
+            operator = draw.choice(("In", "NotIn", "Exists", "DoesNotExist"))
+            rule: Object = {"key": "team", "operator": operator}
+            if operator in ("In", "NotIn"):
+                rule["values"] = some(draw, ("red", "blue", "green"))
+            found: Object = {"matchExpressions": [rule]}
+            if draw.random() < 0.15:
+                found["matchLabels"] = {"kubernetes.io/metadata.name": draw.choice(NAMESPACES)}
+            term["namespaceSelector"] = found
+
+
+def _all_terms(draft: Draft) -> Iterator[Object]:
+    for pod in (*draft.pods, *draft.waiting):
+        affinity = pod.spec.get("affinity", {})
+        for kind in ("podAffinity", "podAntiAffinity"):
+            yield from affinity.get(kind, {}).get(REQUIRED, ())
+            for one in affinity.get(kind, {}).get(PREFERRED, ()):
+                yield one["podAffinityTerm"]
 
 
 def _terms(pod: Pod, kind: str, strength: str) -> list[Object]:

@@ -49,6 +49,9 @@ def case(seed: int) -> Object:
     between.teams(draw, draft)
     for feature in chosen(draw, seed):
         feature(draw, draft)
+    # By themselves, so that all else stays what it was.
+    between.selected_namespaces(Random(f"namespaces {seed}"), draft)
+    amounts.pages_of_pods(Random(f"pages {seed}"), draft)
     return draft.written(draw)
 
 

@@ -41,6 +41,7 @@ def configured(seed: int) -> Object:
         pod["spec"]["schedulerName"] = draw.choice(names)
     found["config"] = _config(draw, names)
     _seldom(Random(f"seldom {seed}"), found)
+    _weightless(Random(f"weightless {seed}"), found)
     return found
 
 
@@ -63,6 +64,15 @@ def _seldom(draw: Random, found: Object) -> None:
                     one["metadata"]["labels"] = {}
         case 3:
             huge_weights(draw, draw.choice(found["config"]["profiles"]))
+
+
+def _weightless(draw: Random, found: Object) -> None:
+    """Preferred terms of profiles that weigh nothing."""
+    for profile in found["config"]["profiles"]:
+        for one in profile["pluginConfig"]:
+            for term in one["args"].get("addedAffinity", {}).get(SOFT, ()):
+                if draw.random() < 0.4:
+                    term["weight"] = 0
 
 
 def _service(app: str) -> Object:
@@ -105,7 +115,8 @@ def _complete(profile: Object) -> None:
     needs += [("score", "preScore", name) for name in scores]
     for point, before, plugin in needs:
         named = [one["name"] for one in _point(profile, point)["enabled"]]
-        if plugin in off and plugin in named:
+        is_there = any(one["name"] == plugin for one in _point(profile, before)["enabled"])
+        if plugin in off and plugin in named and not is_there:
             _point(profile, before)["enabled"].append({"name": plugin})
 
 

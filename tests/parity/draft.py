@@ -109,6 +109,9 @@ class Pod:
         if self.level:
             kind = "limits" if self.level_by_limit else "requests"
             spec["resources"] = {kind: _all_spelled(draw, self.level)}
+            if HUGE_PAGES in self.level:  # an API server's rule: the limit is the request
+                pages = {HUGE_PAGES: str(self.level[HUGE_PAGES])}
+                spec["resources"].setdefault("limits", {}).update(pages)
         if self.overhead:
             spec["overhead"] = _all_spelled(draw, self.overhead)
         if self.node:

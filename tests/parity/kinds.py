@@ -18,6 +18,7 @@ from tests.parity import (
     resized,
     sampling,
     ties,
+    together,
     volumes,
 )
 from tests.parity.configs import configured, preempting_configured
@@ -42,6 +43,7 @@ IN_CI = {
     "preempt-configs": 300,
     "preempt-volumes": 200,
     "preempt-extenders": 300,
+    "together": 400,
     FAILURES: 72,
 }
 """How many of each are compared by the tests: those of the first seeds."""
@@ -65,6 +67,7 @@ def kinds(url: str) -> dict[str, Callable[[int], Object]]:
         "preempt-configs": preempting_configured,
         "preempt-volumes": partial(volumes.case, preempt=True),
         "preempt-extenders": partial(extending.preempting_case, url=url),
+        "together": together.case,
         FAILURES: partial(failures.case, url=url),
     }
 

@@ -28,7 +28,7 @@ def url() -> Iterator[str]:
         yield server.url
 
 
-@pytest.mark.parametrize("kind", ["in-tree", "ties", "resized"])
+@pytest.mark.parametrize("kind", ["in-tree", "ties", "resized", "together"])
 def test_no_case_differs(kind: str, url: str, oracle: Oracle):
     draw, seeds = kinds(url)[kind], range(IN_CI[kind])
     theirs = oracle.ask_all(draw(seed) for seed in seeds)
@@ -66,6 +66,7 @@ def test_the_last_rule_of_the_choice_is_reached(url: str, oracle: Oracle):
 
 
 LIMITS = "shared.plugins.node_volume_limits"
+SPREAD, BINDING = "shared.plugins.pod_topology_spread", "shared.plugins.volume_binding"
 USES, REQUESTS = "shared.framework.volume_uses", "shared.adapters.worlds.requests"
 IN_TREE = (
     Bug("portworx-everywhere", LIMITS, ("None if volume in new else where", "None")),
@@ -77,11 +78,41 @@ RESIZED = (
     Bug("infeasible-counts", REQUESTS, ("requests if counts_spec else {}", "requests")),
     Bug("deferred-is-never", REQUESTS, ('== "Infeasible"', '!= ""')),
 )
+TOGETHER = (
+    Bug(
+        "namespaces-as-they-say",
+        "shared.framework.selectors",
+        ("is not None and holds(term.namespace_selector, {})", "== ('nobody',)"),
+    ),
+    Bug(
+        "pages-of-pods-scored",
+        "shared.framework.signature",
+        ("for name, amount in self.spec.asked_pages:", "for name, amount in ():"),
+    ),
+    Bug("everybody-at-once", SPREAD, ("if one.trials_only else row)", "if False else row)")),
+    Bug("nobody-ever", SPREAD, ("row - _row(before, one.counter)", "row - row")),
+    Bug(
+        "no-selected-node",
+        BINDING,
+        ("if claim.selected_node is not None", "if claim.selected_node"),
+    ),
+    Bug("rejected-without-nodes", "muster.scoring", ("sig) if self._names else None", "sig)")),
+)
+WEIGHTLESS = Bug(
+    "weightless-unscored",
+    "shared.plugins.node_affinity",
+    ("or self._added)", "or any(one.weight for one in self._added))"),
+)
 
 
 @pytest.mark.parametrize(
     ("kind", "bug"),
-    [*(("in-tree", bug) for bug in IN_TREE), *(("resized", bug) for bug in RESIZED)],
+    [
+        *(("in-tree", bug) for bug in IN_TREE),
+        *(("resized", bug) for bug in RESIZED),
+        *(("together", bug) for bug in TOGETHER),
+        ("configs", WEIGHTLESS),
+    ],
     ids=lambda one: one.name if isinstance(one, Bug) else one,
 )
 def test_a_change_is_noticed(kind: str, bug: Bug, url: str):
