@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from shared.adapters.kube_objects import NOTHING, PodMeta, RawPodSpec
+from shared.adapters.kube_readable import GROUPS, take_out
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.pod_templates import (
@@ -149,14 +150,15 @@ class Templates:
         except WorldError as error:
             refused = (error.rejection.field, error.rejection.rule)
         amounts, between = _amounts_only(values), _between_only(values)
+        least = _readable(amounts, labels, seen, status)
         volumes = {"volumes": values["volumes"]} if "volumes" in values else {}
-        for less in (amounts | between | volumes, amounts | between, amounts | volumes, amounts):
+        for more in (between | volumes, between, volumes):
             try:
-                return Known(self._numbers, _template(less, labels, seen, status), refused)
+                found = _template(amounts | more, labels, seen, status)
+                return Known(self._numbers, found, refused)
             except WorldError:
                 continue
-        nothing = PodSpec(scheduler=values.get("schedulerName") or "default-scheduler")
-        return Known(self._numbers, Template(spec=nothing), refused)
+        return Known(self._numbers, least, refused)
 
 
 def _template(
@@ -178,11 +180,29 @@ def _template(
     return msgspec.structs.replace(found, ref=ref)
 
 
+def _readable(
+    amounts: dict[str, Any],
+    labels: dict[str, str],
+    seen: Labels,
+    status: dict[str, Any] | None,
+) -> Template:
+    """With all amounts that can be read; the others are taken out of what is given."""
+    pod = {"spec": amounts, "status": status or {}}
+    while True:
+        try:
+            return _template(amounts, labels, seen, status)
+        except WorldError as error:
+            if not take_out(pod, error.rejection.field):
+                break
+    return Template(spec=PodSpec(scheduler=amounts.get("schedulerName") or "default-scheduler"))
+
+
 def _amounts_only(values: dict[str, Any]) -> dict[str, Any]:
     """What a pod takes from its node, without the rules about which node it may be."""
     found = {name: values[name] for name in (*AMOUNTS, *IDENTITY) if name in values}
-    for group in ("containers", "initContainers"):
+    for group in GROUPS:
         for container in found.get(group) or ():
+            container.setdefault("name", "unnamed")
             (container.get("resources") or {}).pop("claims", None)
     return found
 

@@ -94,6 +94,8 @@ def _insert(draw: Random, pod: Pod, kind: str) -> None:
     amounts = usual(draw) if draw.random() < 0.8 else {}
     factor = draw.choice((1, 1, 4))
     made = Container({key: factor * n for key, n in amounts.items()}, kind)
+    if kind == "init":
+        made.restarts = draw.choice(("", "", "Never", "OnFailure"))
     pod.containers.insert(draw.randint(0, len(pod.containers)), made)
 
 

@@ -25,13 +25,16 @@ Object = dict[str, Any]
 
 @dataclass
 class Container:
-    """`kind` is main, init or sidecar; `half` adds half a byte to the memory."""
+    """`kind` is main, init or sidecar; `half` adds half a byte to the memory; `restarts` is an init
+    container's restartPolicy.
+    """
 
     amounts: Amounts = field(default_factory=dict)
     kind: str = "main"
     ports: list[Object] = field(default_factory=list)
     by_limit: bool = False
     half: bool = False
+    restarts: str = ""
 
     def written(self, draw: Random, name: str) -> Object:
         """The container of a pod's spec."""
@@ -51,6 +54,8 @@ class Container:
             found["ports"] = self.ports
         if self.kind == "sidecar":
             found["restartPolicy"] = "Always"
+        elif self.restarts:
+            found["restartPolicy"] = self.restarts
         return found
 
 

@@ -29,6 +29,7 @@ from shared.model.objects import (
 GPU_MILLI = "muster.io/gpu-milli"
 GPU_WHOLE_MILLI = 1000
 HUGE_PAGES = "hugepages-"
+RESTARTS = ("", "Always", "Never", "OnFailure")
 DEFAULTS = {CPU: DEFAULT_CPU_MILLI, MEMORY: DEFAULT_MEMORY_BYTES}
 
 Amounts = dict[str, int]
@@ -109,7 +110,8 @@ def _nonzero(amounts: Sums) -> Sums:
 
 
 def _is_sidecar(container: Fields) -> bool:
-    return container.one_of("restartPolicy", ("", "Always"), "") == "Always"
+    """Init containers with another restartPolicy end (KEP-5307 lets them name one)."""
+    return container.one_of("restartPolicy", RESTARTS, "") == "Always"
 
 
 def effective(spec: Fields, status: Fields | None = None) -> Effective:
