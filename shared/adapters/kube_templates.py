@@ -29,8 +29,6 @@ from shared.model.objects import PodSpec
 SPECS_MAX = 100_000
 LABELS_MAX = 200_000
 NO_CLASSES: Mapping[str, PriorityClass] = {}
-# Admission has resolved priorityClassName: the number beside it counts.
-NO_CLASS = PriorityClass(0)
 AMOUNTS = ("containers", "initContainers", "overhead", "resources", "hostNetwork")
 BETWEEN = ("podAffinity", "podAntiAffinity")
 LABEL_KEYS = b'atchLabelKeys"'  # matchLabelKeys, mismatchLabelKeys
@@ -172,7 +170,7 @@ def _template(
     spec = Fields("", "spec", values)
     metadata = Fields("", "metadata", {"labels": labels})
     has = None if status is None else Fields("", "status", status)
-    found = template_of(metadata, Fields("", "spec", rest), NO_CLASSES, NO_CLASS, seen, has)
+    found = template_of(metadata, Fields("", "spec", rest), NO_CLASSES, None, seen, has)
     if group is None:
         return found
     # Since 1.36 a pod names its group alone, and no workload.

@@ -9,9 +9,11 @@ from muster.run_directory import HISTORY
 from muster.scoring import score_case
 from shared.adapters.sim_cluster_history import read_history
 from tests.e2e.console import muster
+from tests.unit.worlds.build import priority_class
 
 pytestmark = pytest.mark.slow
 
+HIGH = priority_class("high", 10)
 NODES = [
     {
         "apiVersion": "v1",
@@ -26,7 +28,7 @@ STARTS = (40, 10, 55, 30, 45, None, 20, 50)
 
 def pod(name: str, priority: int, **spec: Any) -> dict[str, Any]:
     container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
-    spec |= {"containers": [container], "priority": priority}
+    spec |= {"containers": [container]} | ({"priorityClassName": "high"} if priority else {})
     metadata = {"name": name, "namespace": "default"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
@@ -43,11 +45,11 @@ def running() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("placements", [1, 3])
 def test_the_youngest_go(tmp_path, placements):
     there, high = running(), pod("high", 10)
-    case = {"objects": [*NODES, *there], "pods": [high], "preempt": True}
+    case = {"objects": [*NODES, HIGH, *there], "pods": [high], "preempt": True}
     wanted = score_case(case)["pods"][0]["preemption"]
     assert wanted["evicted"] == ["default/low-5"], "who was not started is the youngest"
     world = tmp_path / "world.json"
-    items = [*NODES, *there, high]
+    items = [*NODES, HIGH, *there, high]
     world.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     words = ("run", world, "--run-dir", tmp_path / "run", "--placements", str(placements))
     assert muster(*words).code == 0

@@ -18,6 +18,7 @@ from shared.model.objects import CPU, MEMORY, HostPort, PodSpec
 
 PRIORITY_MAX = 1_000_000_000
 SYSTEM_PRIORITY = 2_000_000_000
+NEVER, PREEMPTS = "Never", "PreemptLowerPriority"
 PORT_MAX = 65_535
 SECONDS_MAX = 1 << 31
 
@@ -80,12 +81,13 @@ def template_of(
     metadata: Fields,
     spec: Fields,
     classes: Mapping[str, PriorityClass],
-    default: PriorityClass,
+    default: PriorityClass | None,
     shown: tuple[tuple[str, str], ...] = (),
     status: Fields | None = None,
 ) -> Template:
     """Read a pod's metadata.labels and spec; `shown` is what plugins of users read, `status` that
-    of a pod that has a node, where its containers may have been resized.
+    of a pod that has a node, where its containers may have been resized. Without a default class
+    admission has been there: what the pod says of its priority counts.
     """
     spec.only(USED | PASSED_OVER)
     _check_containers(spec)
@@ -169,10 +171,11 @@ def _image_volumes(spec: Fields) -> tuple[str, ...]:
 
 
 def _priority(
-    spec: Fields, classes: Mapping[str, PriorityClass], default: PriorityClass
+    spec: Fields, classes: Mapping[str, PriorityClass], default: PriorityClass | None
 ) -> PriorityClass:
+    """With the rules and the words of the admission plugin Priority."""
     name = spec.text("priorityClassName")
-    found = default
+    found = default or PriorityClass(0)
     if name:
         known = classes.get(name) or BUILT_IN_CLASSES.get(name)
         if known is None:
@@ -180,11 +183,23 @@ def _priority(
         found = known
     high = SYSTEM_PRIORITY + 1000
     value = spec.integer("priority", found.value, -(1 << 31), high)
-    if name and value != found.value:
-        raise spec.error("priority", f"{value} differs from {found.value} of class {name!r}")
-    policy = spec.one_of("preemptionPolicy", ("", "Never", "PreemptLowerPriority"), "")
-    never = policy == "Never" if policy else found.never_preempts
-    return PriorityClass(value, never)
+    policy = spec.one_of("preemptionPolicy", ("", NEVER, PREEMPTS), "")
+    if default is None:
+        return PriorityClass(value, policy == NEVER)
+    if value != found.value:
+        raise spec.error("priority", _not_given("integer value of priority", value, found.value))
+    computed = NEVER if found.never_preempts else PREEMPTS
+    if policy and policy != computed:
+        rule = _not_given("string value of PreemptionPolicy", policy, computed)
+        raise spec.error("preemptionPolicy", rule)
+    return found
+
+
+def _not_given(what: str, given: object, computed: object) -> str:
+    return (
+        f"the {what} ({given}) must not be provided in pod spec; priority admission controller "
+        f"computed {computed} from the given PriorityClass name"
+    )
 
 
 def _host_ports(spec: Fields) -> tuple[HostPort, ...]:

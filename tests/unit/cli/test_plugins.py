@@ -12,6 +12,7 @@ from muster.plugins import load
 from muster.profiles import read_profiles, with_profiles
 from shared.framework.custom import PLUGINS
 from shared.model.wakes import KINDS
+from tests.unit.worlds.build import priority_class
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs" / "plugins.md"
@@ -391,9 +392,10 @@ def _tenants_world(path: Path) -> Path:
     for number, (name, tenant) in enumerate([("old", "a"), ("b", "b"), ("new", "a"), ("c", "c")]):
         metadata = {"name": name, "labels": {"tenant": tenant}}
         metadata["annotations"] = {"muster.io/arrives-after": "0s" if number < 2 else "3s"}
-        priority = {"priority": 0 if number < 2 else 100}
+        priority = {} if number < 2 else {"priorityClassName": "high"}
         world["items"].append({**pods[0], "metadata": metadata})
         world["items"][-1]["spec"] = {**pods[0]["spec"], **priority}
+    world["items"].append(priority_class("high", 100))
     path.write_text(json.dumps(world))
     return path
 

@@ -9,12 +9,14 @@ from muster.scoring import score_case
 from shared.adapters.worlds.errors import WorldError
 from tests.e2e.console import ROOT
 from tests.parity.builders import node, pod
+from tests.unit.worlds.build import priority_class
 
 GIB = "1Gi"
 CONFIG = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
 }
+HIGH = priority_class("high", 1000)
 BALANCE = "NodeResourcesBalancedAllocation"
 EXAMPLE = ROOT / "examples" / "case.json"
 
@@ -243,8 +245,8 @@ def test_profiles_come_from_a_file_or_from_the_case(tmp_path, capsys):
 
 def test_a_profile_without_preemption_makes_no_room():
     low = pod("low", requests={"cpu": "3"}, nodeName="a")
-    urgent = pod(requests={"cpu": "2"}, priority=1000)
-    case = {"objects": [node(), low], "pods": [urgent], "preempt": True}
+    urgent = pod(requests={"cpu": "2"}, priorityClassName="high")
+    case = {"objects": [node(), HIGH, low], "pods": [urgent], "preempt": True}
     assert score_case(case)["pods"][0]["preemption"]["best"] == "a"
     off = {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
     config = CONFIG | {"profiles": [{"plugins": off}]}
@@ -266,9 +268,9 @@ def test_the_example_shows_scores_a_refusal_and_a_preemption(capsys):
 
 def test_people_are_told_whom_preemption_would_end(tmp_path, capsys):
     low = pod("low", requests={"cpu": "3"}, nodeName="a")
-    urgent = pod(requests={"cpu": "2"}, priority=1000)
+    urgent = pod(requests={"cpu": "2"}, priorityClassName="high")
     file = tmp_path / "case.json"
-    file.write_text(json.dumps({"objects": [node(), low], "pods": [urgent], "preempt": True}))
+    file.write_text(json.dumps({"objects": [node(), HIGH, low], "pods": [urgent], "preempt": True}))
     assert main(["score", str(file)]) == 0
     assert "preemption would end default/low on a\n" in capsys.readouterr().out
 

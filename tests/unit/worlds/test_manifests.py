@@ -171,8 +171,10 @@ def test_placement_rules_are_read(read):
                 affinity={"nodeAffinity": affinity},
                 tolerations=[{"operator": "Exists"}, {"key": "k", "value": "v"}],
                 schedulerName="gpu-scheduler",
+                priorityClassName="low",
                 preemptionPolicy="Never",
-            )
+            ),
+            priority_class("low", -5, preemptionPolicy="Never"),
         )
     )
     zone = SelectorTerm((Requirement("zone", "In", ("a", "b")),))

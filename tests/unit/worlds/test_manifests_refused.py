@@ -55,6 +55,14 @@ def annotated(**annotations: Any) -> dict[str, Any]:
     return made
 
 
+def not_given(field: str, what: str, given: object, computed: object) -> str:
+    """The words of the admission plugin Priority."""
+    return (
+        f"spec.{field}: the {what} ({given}) must not be provided in pod spec; priority admission "
+        f"controller computed {computed} from the given PriorityClass name"
+    )
+
+
 REQUESTS = "Pod default/p: spec.containers[0].resources.requests"
 
 
@@ -76,6 +84,20 @@ REQUESTS = "Pod default/p: spec.containers[0].resources.requests"
         (pod(nodeSelector={"a": 1}), "spec.nodeSelector.a: must be text, is 1"),
         (pod(priorityClassName="no"), "spec.priorityClassName: no PriorityClass 'no'"),
         (pod(priority="9"), "spec.priority: must be a whole number, is '9'"),
+        (pod(priority=5), not_given("priority", "integer value of priority", 5, 0)),
+        (
+            pod(priorityClassName="system-node-critical", priority=5),
+            not_given("priority", "integer value of priority", 5, 2_000_001_000),
+        ),
+        (
+            pod(preemptionPolicy="Never"),
+            not_given(
+                "preemptionPolicy",
+                "string value of PreemptionPolicy",
+                "Never",
+                "PreemptLowerPriority",
+            ),
+        ),
         (pod(preemptionPolicy="Maybe"), "spec.preemptionPolicy: 'Maybe' is not one of"),
         (pod(nodeName="n7"), "spec.nodeName: no Node 'n7' in this world"),
         (pod(schedulingGates=[{}]), "spec.schedulingGates[0].name: is required"),
@@ -157,6 +179,14 @@ def test_a_pod_with_the_name_of_a_controllers_pod_is_a_duplicate(tmp_path):
     path = tmp_path / "in.yaml"
     path.write_text(yaml.safe_dump_all([controller("Deployment", "x"), pod("x-0")]))
     assert "its pod x-0 is a duplicate of one of" in refused(path)
+
+
+def test_a_policy_that_differs_from_that_of_the_class_is_refused(tmp_path):
+    path = tmp_path / "in.yaml"
+    made = pod(priorityClassName="c", preemptionPolicy="PreemptLowerPriority")
+    path.write_text(yaml.safe_dump_all([priority_class("c", 1, preemptionPolicy="Never"), made]))
+    told = "string value of PreemptionPolicy", "PreemptLowerPriority", "Never"
+    assert not_given("preemptionPolicy", *told) in refused(path)
 
 
 def test_two_global_defaults_are_refused(tmp_path):
