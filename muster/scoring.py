@@ -256,6 +256,9 @@ class _Shard:
             nodes |= {name: _failed(NAMED_NODES.message, resolvable=False) for name in silent}
         if not left.nodes:
             said = Counter(text for one in nodes.values() for text in one["reasons"])
+            # kube-scheduler counts what is said against nodes that there are not, too.
+            unknown = left.failed.keys() - self._objects.keys()
+            said.update(left.failed[name][0] for name in unknown)
             answer["fitError"] = fit_error(said, table.size)
             return answer
         asked = {name: self._objects[name] for name in left.nodes}

@@ -155,7 +155,7 @@ class _Score(Struct):
 
 def filtered(extender: Extender, asked: Sequence[str], reply: object) -> Filtered:
     """What a reply to filter means. Raises ExtenderError."""
-    told = _as(_Reply, reply)
+    told = _as(_Reply, {} if reply is None else reply)
     if told.error:
         raise ExtenderError(told.error)
     names: list[str] = []

@@ -15,6 +15,10 @@ from zlib import crc32
 PLAIN, LOWER, FAILS, BREAKS, BABBLES, INVENTS, SLEEPS, NOBODY = (
     *("plain", "lower", "fails", "breaks", "babbles", "invents", "sleeps", "nobody"),
 )
+NULL, STRANGE = "null", "strange"
+"""Who says nothing at all; who has something against a node that there is not, and answers with
+names whatever it was asked with.
+"""
 SPARES, ACCUSES = "spares", "accuses"
 """Where somebody has to go: nobody goes from the last of the nodes; somebody who is not there."""
 SLEEP_S = 60.0
@@ -79,6 +83,8 @@ class ExtenderServer:
         failed = self._failed(manner)
         if failed is not None:
             return failed
+        if manner == NULL:
+            return 200, b"null"
         if verb == "prioritize":
             scores = [{"Host": name, "Score": _drawn(salt, verb, name)} for name in names]
             return 200, _written(scores, manner)
@@ -86,7 +92,9 @@ class ExtenderServer:
         if manner == INVENTS:
             found["NodeNames"].append("nobody")
         kept = found["NodeNames"]
-        if body["NodeNames"] is None:
+        if manner == STRANGE:
+            found["FailedNodes"]["nobody"] = f"{salt} knows it"
+        elif body["NodeNames"] is None:
             found |= {"NodeNames": None, "Nodes": {"items": [nodes[name] for name in kept]}}
         return 200, _written(found, manner)
 

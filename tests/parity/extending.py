@@ -14,8 +14,10 @@ from tests.parity.extender_server import (
     INVENTS,
     LOWER,
     NOBODY,
+    NULL,
     PLAIN,
     SPARES,
+    STRANGE,
 )
 
 MANNERS = (PLAIN, PLAIN, PLAIN, LOWER)
@@ -35,7 +37,16 @@ def case(seed: int, url: str) -> Object:
     config = found.setdefault("config", _config(draw))
     config["extenders"] = extenders
     _heavier(Random(f"weights {seed}"), config)
+    _stranger(Random(f"strange {seed}"), config)
     return found
+
+
+def _stranger(draw: Random, config: Object) -> None:
+    """In some cases one that answers with null, or of nodes that nobody asked about."""
+    if draw.random() < 0.2:
+        one = draw.choice(config["extenders"])
+        where = one["urlPrefix"].rpartition("-")[0]
+        one["urlPrefix"] = f"{where}-{draw.choice((NULL, STRANGE))}"
 
 
 def _heavier(draw: Random, config: Object) -> None:

@@ -17,8 +17,10 @@ from tests.parity.extender_server import (
     FAILS,
     INVENTS,
     NOBODY,
+    NULL,
     PLAIN,
     SLEEPS,
+    STRANGE,
     ExtenderServer,
 )
 from tests.parity.extending import case
@@ -154,6 +156,18 @@ def test_scores_of_who_fails_are_missing(manner, oracle, extender):
     asked = one_case(extender.url, manner, httpTimeout="300ms", **verbs)
     theirs = oracle.ask(asked)
     assert len(theirs["pods"][0]["best"]) == 4
+    assert differences(our_answer(asked), theirs) == []
+
+
+@pytest.mark.parametrize("manner", [NULL, STRANGE])
+@pytest.mark.parametrize("ignorable", [True, False])
+@pytest.mark.parametrize("knows", [True, False])
+def test_replies_of_null_and_about_nodes_that_there_are_not(
+    manner, ignorable, knows, oracle, extender
+):
+    more = {"ignorable": ignorable, "nodeCacheCapable": knows}
+    asked = one_case(extender.url, manner, **more)
+    theirs = oracle.ask(asked)
     assert differences(our_answer(asked), theirs) == []
 
 
