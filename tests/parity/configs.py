@@ -225,7 +225,10 @@ def _term(draw: Random) -> Object:
     if draw.random() < 0.2:
         name = f"node-{draw.randint(0, 5)}"
         operator = draw.choice(("In", "NotIn"))
-        return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": [name]}]}
+        field = {"key": "metadata.name", "operator": operator, "values": [name]}
+        if draw.random() < 0.2:  # a field that nodes do not have
+            field |= {"key": draw.choice(("spec.x", "")), "values": [draw.choice((name, ""))]}
+        return {"matchFields": [field]}
     choices = (
         {"key": DISK, "operator": draw.choice(("In", "NotIn")), "values": ["ssd"]},
         {"key": ZONE, "operator": "In", "values": ["zone-a", "zone-b"]},

@@ -4,12 +4,19 @@ weights and policies not at all.
 """
 
 import re
+from typing import cast
 
-from shared.adapters.worlds.affinity import HARD, SOFT, requirement, selector_term
+from shared.adapters.worlds.affinity import HARD, NAME, SOFT, requirement
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.labels import is_label_name, is_label_value
 from shared.adapters.worlds.pod_rules import COUNT_MAX, HONOR, IGNORE, SPREAD_FIELDS
-from shared.model.objects import PreferredTerm, SelectorTerm, SpreadConstraint
+from shared.model.objects import (
+    Operator,
+    PreferredTerm,
+    Requirement,
+    SelectorTerm,
+    SpreadConstraint,
+)
 
 INT32_MIN, INT64_MAX = -(1 << 31), (1 << 63) - 1
 _DIGITS = re.compile("[0-9]+")
@@ -47,7 +54,27 @@ def _preferred(fields: Fields) -> PreferredTerm:
 def _term(fields: Fields) -> SelectorTerm:
     for need in fields.children("matchExpressions"):
         _check_labels(need)
-    return selector_term(fields)
+    fields.only(("matchExpressions", "matchFields"))
+    return SelectorTerm(
+        tuple(requirement(item) for item in fields.children("matchExpressions")),
+        tuple(_field(item) for item in fields.children("matchFields")),
+    )
+
+
+def _field(fields: Fields) -> Requirement:
+    """A rule about a field of nodes. They have only their name: every other field is empty, and the
+    rule is put as one about names that holds for all nodes, or for none.
+    """
+    fields.only(("key", "operator", "values"))
+    fields.required_text("operator")
+    operator = cast(Operator, fields.one_of("operator", ("In", "NotIn"), ""))
+    values = fields.texts("values")
+    if len(values) != 1:
+        raise fields.error("values", "must have one element")
+    if fields.text("key") == NAME:
+        return Requirement(NAME, operator, values)
+    holds = (operator == "In") == (not values[0])
+    return Requirement(NAME, "NotIn" if holds else "In", ("",))
 
 
 def _check_labels(fields: Fields) -> None:

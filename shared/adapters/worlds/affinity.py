@@ -21,6 +21,7 @@ EFFECTS = (NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE)
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
+NAME = "metadata.name"
 WEIGHT_MAX = 100
 SECONDS_MAX = 1 << 62
 
@@ -42,8 +43,8 @@ def requirement(fields: Fields, operators: tuple[str, ...] = OPERATORS) -> Requi
 
 def _name_requirement(fields: Fields) -> Requirement:
     found = requirement(fields, ("In", "NotIn"))
-    if found.key != "metadata.name":
-        raise fields.error("key", f"{found.key!r} is not metadata.name")
+    if found.key != NAME:
+        raise fields.error("key", f"{found.key!r} is not {NAME}")
     if len(found.values) != 1:
         raise fields.error("values", "must be one name")
     return found
