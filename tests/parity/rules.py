@@ -248,13 +248,17 @@ def priorities(draw: Random, draft: Draft) -> None:
 
 
 def bystanders(draw: Random, draft: Draft) -> None:
-    """Pods that have ended, that are about to end, of another scheduler, and without a node."""
+    """Pods that have ended, that are about to end, of another scheduler, on a node that there is
+    not, and without a node.
+    """
     for pod in some(draw, draft.assigned, 0):
-        kind = draw.randrange(4)
+        kind = draw.randrange(5)
         if kind < 2:
             pod.phase = draw.choice(("Succeeded", "Failed"))
         elif kind == 2:
             pod.ends = True
+        elif kind == 3:
+            pod.node = "node-gone"
         else:
             pod.spec["schedulerName"] = "other-scheduler"
     for pod in some(draw, draft.pending):

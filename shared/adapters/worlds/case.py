@@ -16,7 +16,7 @@ from shared.adapters.worlds.controllers import Expansion
 from shared.adapters.worlds.default_spread import SPREADING, spreader_of
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.known_images import KnownImages
-from shared.adapters.worlds.manifests import Object, expansion_of, namespace_of
+from shared.adapters.worlds.manifests import Object, check_version, expansion_of, namespace_of
 from shared.adapters.worlds.scheduler_config import config_of
 from shared.adapters.worlds.volume_objects import READERS, storage_object
 from shared.model.cluster_objects import StorageObject
@@ -98,8 +98,6 @@ def case_of(what: str, value: object) -> Case:
     read = _Pods(expansion_of(classes), _spreaders(document), KnownImages(nodes))
     asked, asked_nodes, asked_gates = [], [], []
     for one in _objects(document, "pods", seen):
-        if one.kind != "Pod":
-            raise one.document.error("kind", "must be Pod")
         pod = read.pod(one)
         spec = msgspec.structs.replace(pod.spec, node_name=pod.node)
         asked.append(msgspec.structs.replace(pod, spec=spec))
@@ -134,7 +132,9 @@ def _storage(document: Fields) -> Iterator[StorageObject]:
         what = (
             f"{document.what}: {item.path}: {kind} {item.child('metadata').required_text('name')}"
         )
-        one = storage_object(Fields(what, "", item.values))
+        object_given = Fields(what, "", item.values)
+        check_version(object_given)
+        one = storage_object(object_given)
         if (kind, one.namespace, one.name) in seen:
             raise Fields(what, "metadata", {}).error("name", "is a duplicate")
         seen.add((kind, one.namespace, one.name))
@@ -144,9 +144,9 @@ def _storage(document: Fields) -> Iterator[StorageObject]:
 def _objects(document: Fields, key: str, seen: set[tuple[str, str, str]]) -> Iterator[Object]:
     """Those of a list that decide something; `seen` holds the names of all so far."""
     for item in document.children(key):
-        kind = item.text("kind", "Pod" if key == "pods" else "")
-        if not kind:
-            raise item.error("kind", "is required")
+        kind = item.required_text("kind")
+        if key == "pods" and kind != "Pod":
+            raise item.error("kind", "must be Pod")
         if kind in READ:
             one = Object(Fields(f"{document.what}: {item.path}", "", item.values))
             if one.key in seen:
@@ -175,6 +175,7 @@ def _spreaders(document: Fields) -> Spreaders:
     for item in document.children("objects"):
         if item.text("kind") in SPREADING:
             one = Fields(f"{document.what}: {item.path}", "", item.values)
+            check_version(one)
             metadata = one.child("metadata")
             found.put(spreader_of(one, metadata, metadata.text("namespace") or "default"))
     return found
@@ -185,9 +186,7 @@ def _placed(objects: list[Object], read: _Pods, nodes: frozenset[str]) -> Iterat
         if one.kind != "Pod" or one.document.child("status").text("phase") in ENDED:
             continue
         pod = read.pod(one)
-        if pod.node and pod.node not in nodes:
-            raise one.document.error("spec.nodeName", f"no Node {pod.node!r} in this case")
-        if pod.node:
+        if pod.node in nodes:  # on one that is not there it holds nothing, as in kube-scheduler
             status = one.document.child("status")
             yield Placed(pod, pod.terminating and _is_preempted(status))
 

@@ -115,6 +115,9 @@ def budget_rule_of(metadata: Fields, document: Fields, namespace: str) -> Budget
     allowed = None
     if status.has("disruptionsAllowed"):
         allowed = status.integer("disruptionsAllowed", 0, 0, COUNT_MAX)
+    disrupted = status.child("disruptedPods")
+    for pod in disrupted.values:
+        disrupted.time_ms(pod)
     name = metadata.required_text("name")
     return BudgetRule(
         uid=metadata.text("uid") or f"budget.{namespace}.{name}",

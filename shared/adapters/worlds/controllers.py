@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import structs
 
-from shared.adapters.times import time_ms
 from shared.adapters.worlds.arrivals import Pod
 from shared.adapters.worlds.claim_templates import template_names, uses_of, without_replaced
 from shared.adapters.worlds.cluster_objects import COUNT_MAX
@@ -87,7 +86,8 @@ class Expansion:
             template = self._template(metadata, spec, namespace, status)
             one = _pod(template, name, namespace, at_ms, lifetime_ms, metadata.text("uid"))
             leaves, owner = metadata.has("deletionTimestamp"), controller_of(metadata)
-            start_ms = _start_ms(status) if status is not None else 0
+            started_ms = document.child("status").time_ms("startTime")
+            start_ms = started_ms if status is not None else 0
             if leaves or owner or start_ms:
                 changes = {"terminating": leaves, "owner": owner, "start_ms": start_ms}
                 one = structs.replace(one, **changes)
@@ -121,19 +121,9 @@ class Expansion:
     def _template(
         self, metadata: Fields, spec: Fields, namespace: str, status: Fields | None = None
     ) -> Template:
-        labels, annotations = metadata.mapping("labels"), metadata.mapping("annotations")
+        labels, annotations = metadata.mapping("labels"), metadata.notes("annotations")
         seen = shown(metadata_read(), namespace, labels, annotations)
         return template_of(metadata, spec, self._classes, self._default, seen, status)
-
-
-def _start_ms(status: Fields) -> int:
-    """When a pod with a node was started there, 0 = it was not."""
-    text = status.text("startTime")
-    try:
-        return time_ms(text) if text else 0
-    except ValueError as error:
-        rule = f"{text!r} is no time such as 2026-01-02T03:04:05Z"
-        raise status.error("startTime", rule) from error
 
 
 def _owner(kind: str, name: str) -> str:

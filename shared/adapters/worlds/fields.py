@@ -5,10 +5,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from shared.adapters import times
 from shared.adapters.worlds import quantities
 from shared.adapters.worlds.errors import WorldError
 
 _TEXT_MAX = 60
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 T = TypeVar("T")
 
 
@@ -134,9 +136,26 @@ class Fields:
         return tuple(values)
 
     def mapping(self, key: str) -> dict[str, str]:
-        """Names to strings (labels, selectors, annotations)."""
+        """Names to strings (labels, selectors)."""
         inner = self.child(key)
         return {name: inner.text(name) for name in inner.values}
+
+    def notes(self, key: str) -> dict[str, str]:
+        """Names to strings of any number of lines (annotations)."""
+        inner = self.child(key)
+        return {name: inner._typed(name, str, "text", "") for name in inner.values}
+
+    def time_ms(self, key: str) -> int:
+        """A time in milliseconds since the epoch; 0 where absent."""
+        text = self._typed(key, str, "text", None)
+        if text is None:
+            return 0
+        try:
+            if _TIME.fullmatch(text):
+                return times.time_ms(text)
+        except ValueError:
+            pass
+        raise self.error(key, f"{_shown(text)} is no time such as 2026-01-02T03:04:05Z")
 
     def amounts(self, key: str) -> dict[str, int]:
         """Resource names to amounts: cpu in milli, all else in base units."""

@@ -27,7 +27,7 @@ from shared.adapters.worlds.documents import manifest_files, read_objects
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.known_images import KnownImages
 from shared.adapters.worlds.pod_templates import PriorityClass
-from shared.adapters.worlds.volume_objects import READERS, storage_object
+from shared.adapters.worlds.volume_objects import READERS, TIMES, storage_object
 from shared.model.cluster_objects import ClusterObject, Namespace, PersistentVolumeClaim
 from shared.model.objects import Budget, Gang, Node, PodSpec
 from shared.model.world import Rejection, World
@@ -61,6 +61,15 @@ CLUSTER_KINDS = (
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
+def check_version(document: Fields) -> None:
+    """Whether an object of a known kind is written in the version that is read here. Raises
+    WorldError.
+    """
+    version = API_VERSIONS[document.text("kind")]
+    if document.text("apiVersion") != version:
+        raise document.error("apiVersion", f"must be {version}")
+
+
 class Object:
     """One object of a known kind, with its name checked."""
 
@@ -76,8 +85,9 @@ class Object:
         self.document = Fields(what, "", document.values)
         self.metadata = self.document.child("metadata")
         self.metadata.only(METADATA_FIELDS)
-        if document.text("apiVersion") != API_VERSIONS[self.kind]:
-            raise self.document.error("apiVersion", f"must be {API_VERSIONS[self.kind]}")
+        for key in TIMES:
+            self.metadata.time_ms(key)
+        check_version(self.document)
 
     @property
     def key(self) -> tuple[str, str, str]:

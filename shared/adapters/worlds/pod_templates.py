@@ -26,7 +26,7 @@ USED = {
     *("containers", "initContainers", "overhead", "resources", "nodeSelector", "affinity"),
     *("tolerations", "schedulingGates", "priorityClassName", "priority", "preemptionPolicy"),
     *("nodeName", "schedulerName", "hostNetwork", "workloadRef", "topologySpreadConstraints"),
-    "volumes",
+    *("volumes", "resourceClaims"),
 }
 PASSED_OVER = {
     *("activeDeadlineSeconds", "automountServiceAccountToken", "dnsConfig", "dnsPolicy"),
@@ -90,6 +90,8 @@ def template_of(
     admission has been there: what the pod says of its priority counts.
     """
     spec.only(USED | PASSED_OVER)
+    if list(spec.children("resourceClaims")):
+        raise spec.error("resourceClaims", "resource claims are not supported")
     _check_containers(spec)
     amounts = effective(spec, status)
     gpu = take_gpu(spec, amounts.real)

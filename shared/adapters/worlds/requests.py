@@ -61,7 +61,7 @@ def container_requests(container: Fields) -> Sums:
     """One container's requests; where only a limit is given, it is the request."""
     resources = container.child("resources")
     resources.only(("requests", "limits", "claims"))
-    if resources.has("claims"):
+    if list(resources.children("claims")):
         raise resources.error("claims", "resource claims are not supported")
     requests, limits = resources.exact("requests"), resources.exact("limits")
     for name, amount in requests.items():

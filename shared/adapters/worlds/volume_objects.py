@@ -24,6 +24,7 @@ DISKS = {
 """Volumes of plugins that CSI drivers have taken over, and the field that names the disk."""
 MANAGED = "managed"
 """The kind of Azure's disks that its driver has."""
+TIMES = ("creationTimestamp", "deletionTimestamp")
 INT32_MAX = (1 << 31) - 1
 
 
@@ -186,6 +187,8 @@ def storage_object(document: Fields) -> StorageObject:
     kind, metadata = document.text("kind"), document.child("metadata")
     read, is_namespaced = READERS[kind]
     name = metadata.required_text("name")
+    for key in TIMES:
+        metadata.time_ms(key)
     namespace = (metadata.text("namespace") or "default") if is_namespaced else ""
     who = {"uid": f"{kind}.{namespace}.{name}"}
     given = {key: value for key, value in metadata.values.items() if value}

@@ -6,7 +6,10 @@ import pytest
 
 from muster.cli import main
 from muster.scoring import score_case
+from shared.adapters.worlds.default_spread import SPREADING
 from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.manifests import API_VERSIONS
+from shared.adapters.worlds.volume_objects import READERS
 from tests.e2e.console import ROOT
 from tests.parity.builders import node, pod
 from tests.unit.worlds.build import priority_class
@@ -179,11 +182,51 @@ def test_a_pod_may_name_a_node_and_have_gates():
     assert "preEnqueueStatus" not in other
 
 
+def timed(key):
+    return pod() | {"metadata": {"name": "p", key: "soon"}}
+
+
+def storage(kind, version="storage.k8s.io/v1"):
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": "s"}}
+
+
+BUDGET = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
+VERSIONS = {
+    **{kind: API_VERSIONS[kind] for kind in (*READERS, *SPREADING)},
+    **{kind: API_VERSIONS[kind] for kind in ("Node", "Namespace", "PriorityClass")},
+    "PodDisruptionBudget": "policy/v1",
+}
+
+
+@pytest.mark.parametrize("kind", VERSIONS)
+@pytest.mark.parametrize("version", ["", "storage.k8s.io/v2"])
+def test_objects_of_another_version_are_refused(kind, version):
+    with pytest.raises(WorldError) as error:
+        score_case({"objects": [storage(kind, version)]})
+    assert f"apiVersion: must be {VERSIONS[kind]}" in str(error.value)
+    assert "objects[0]" in str(error.value)
+
+
+def test_what_kubectl_writes_is_taken():
+    notes = {"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}\n"}}
+    there, asked = pod("q", nodeName="a"), pod("p", resourceClaims=[], hostAliases=None)
+    asked["spec"]["containers"][0]["resources"]["claims"] = []
+    for one in (there, asked):
+        one["metadata"] |= notes
+    assert only(node(), there, asked=asked)["best"] == ["a"]
+
+
+def test_a_pod_on_a_node_that_is_not_there_holds_nothing():
+    there = pod("q", requests={"cpu": "4"}, nodeName="gone")
+    alone = only(node(), asked=pod())
+    assert only(node(), there, asked=pod()) == alone
+
+
 @pytest.mark.parametrize(
     ("case", "message"),
     [
         (
-            {"objects": [{"kind": "Service", "spec": {"selector": 1}}]},
+            {"objects": [{"kind": "Service", "apiVersion": "v1", "spec": {"selector": 1}}]},
             "objects[0]: spec.selector: must be an object, is 1",
         ),
         ({"objects": [{}]}, "objects[0].kind: is required"),
@@ -194,10 +237,34 @@ def test_a_pod_may_name_a_node_and_have_gates():
         ),
         ({"nodes": []}, "nodes: is an unknown field"),
         ({"pods": [node()]}, "kind: must be Pod"),
-        ({"objects": [pod(nodeName="a")]}, "spec.nodeName: no Node 'a'"),
+        ({"pods": [{"metadata": {"name": "p"}, "spec": {}}]}, "pods[0].kind: is required"),
+        ({"pods": [{"kind": "Deployment", "apiVersion": "apps/v1"}]}, "pods[0].kind: must be Pod"),
+        ({"pods": [timed("deletionTimestamp")]}, "metadata.deletionTimestamp: 'soon' is no time"),
+        ({"objects": [timed("creationTimestamp")]}, "metadata.creationTimestamp: 'soon' is no"),
+        ({"pods": [pod() | {"status": {"startTime": "5"}}]}, "status.startTime: '5' is no time"),
+        (
+            {"pods": [pod() | {"status": {"startTime": "2026-01-02"}}]},
+            "Pod default/p: status.startTime: '2026-01-02' is no time such as 2026-01-02T03:04:05Z",
+        ),
+        (
+            {"objects": [BUDGET | {"status": {"disruptedPods": {"q": "x"}}}]},
+            "PodDisruptionBudget default/b: status.disruptedPods.q: 'x' is no time such as",
+        ),
+        (
+            {
+                "objects": [
+                    storage("CSINode") | {"metadata": {"name": "s", "deletionTimestamp": ""}}
+                ]
+            },
+            "CSINode s: metadata.deletionTimestamp: '' is no time such as",
+        ),
         ({"objects": [node(), node()]}, "metadata.name: is a duplicate"),
         ({"objects": [pod()], "pods": [pod()]}, "metadata.name: is a duplicate"),
         ({"pods": [pod(), pod()]}, "metadata.name: is a duplicate"),
+        (
+            {"pods": [pod(resourceClaims=[{"name": "g"}])]},
+            "spec.resourceClaims: resource claims are not supported",
+        ),
         ({"pods": [pod(colour="red")]}, "spec.colour: is an unknown field"),
     ],
 )

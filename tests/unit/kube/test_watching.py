@@ -287,7 +287,7 @@ async def test_a_pod_that_cannot_be_scheduled_at_all_says_so(watch: Watch, api: 
         while not (api.events and conditions()):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     (condition,) = conditions()
-    assert condition["message"] == "spec.resourceClaims: is an unknown field"
+    assert condition["message"] == "spec.resourceClaims: resource claims are not supported"
     api.pod("last")
     await watch.until(lambda: "last" in watch.names())
     assert len(watch.of(InputRejected)) == 1, "its own condition must not make it refused again"

@@ -4,6 +4,7 @@ import pytest
 
 from shared.adapters.worlds.case import case_of
 from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.manifests import API_VERSIONS
 from shared.model.cluster_objects import PersistentVolumeClaim
 from shared.model.volumes import AWS, RBD, ClaimUse, Disk
 from tests.parity.builders import node, pod
@@ -19,7 +20,8 @@ def volumes_of(*volumes, uid=""):
 
 
 def object_of(kind, name="x", **more):
-    return {"kind": kind, "metadata": {"name": name}, **more}
+    made = {"apiVersion": API_VERSIONS[kind], "kind": kind, "metadata": {"name": name}}
+    return made | more
 
 
 def test_what_is_read_of_a_pod_s_volumes():

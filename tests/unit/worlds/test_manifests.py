@@ -172,7 +172,6 @@ def test_placement_rules_are_read(read):
                 tolerations=[{"operator": "Exists"}, {"key": "k", "value": "v"}],
                 schedulerName="gpu-scheduler",
                 priorityClassName="low",
-                preemptionPolicy="Never",
             ),
             priority_class("low", -5, preemptionPolicy="Never"),
         )
