@@ -23,6 +23,7 @@ from shared.model.objects import (
     Toleration,
 )
 
+LISTED_MAX = 63  # devices of a node that masks tell apart
 WRONG_MODEL = "node(s) didn't match Pod's GPU model"
 
 
@@ -147,6 +148,8 @@ def _gpu_obstacle(spec: PodSpec, node: Node, load: Load) -> str | None:
     assert spec.gpu is not None
     wanted = spec.gpu
     free = device_room(node, load)
+    if node.gpu_count > LISTED_MAX and not 1000 <= wanted.milli * wanted.count <= LISTED_MAX * 1000:
+        return "gpu"  # no share fits where devices are only counted, and nobody gets so many
     if free is None:
         # A pod without known devices stands here: only the sum can be judged.
         used = sum(o.gpu.milli * o.gpu.count for o in load.pods.values() if o.gpu is not None)
@@ -159,7 +162,11 @@ def _gpu_obstacle(spec: PodSpec, node: Node, load: Load) -> str | None:
 
 
 def device_room(node: Node, load: Load) -> list[int] | None:
-    """Free milli per device; None when some pod's devices are unknown."""
+    """Free milli per device; None when some pod's devices are unknown, or devices are only counted:
+    where a mask has no bit for each.
+    """
+    if node.gpu_count > LISTED_MAX:
+        return None
     free = [1000] * node.gpu_count
     for pod, spec in load.pods.items():
         if spec.gpu is None:

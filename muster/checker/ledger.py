@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from muster.checker import gang_victims, victims
 from muster.checker.books import Ledger, Nomination
-from muster.checker.fits import Load, all_fit, device_room, full_for, why_not
+from muster.checker.fits import LISTED_MAX, Load, all_fit, device_room, full_for, why_not
 from muster.checker.journals import Journal, Step
 from shared.events.base import Event
 from shared.events.binding import BindFailed
@@ -237,7 +237,8 @@ def _check_room(
 ) -> None:
     load = ledger.loads.get(node, Load())
     reason = why_not(spec, where, load)
-    if reason == "gpu" and device_room(where, load) is None:
+    is_listed = where.gpu_count <= LISTED_MAX
+    if reason == "gpu" and is_listed and device_room(where, load) is None:
         # Somebody else put a pod here and nobody said on which device: only ours can be judged,
         # device by device.
         return
@@ -310,6 +311,8 @@ def _check_devices(
         ledger.blame("gpu-devices", step.position, f"pod {pod} got device mask {mask:#x}")
         return
     load = ledger.loads[node]
+    if ledger.nodes[node].gpu_count > LISTED_MAX:
+        return
     for device in range(mask.bit_length()):
         if not mask >> device & 1:
             continue

@@ -2,6 +2,12 @@
 
 A share of a device goes on the device with the least sufficient milli free (ties: lowest index),
 whole devices on the lowest-numbered empty ones.
+
+A node with more devices than a mask has bits (time slicing makes so many of few) is counted: only
+the sum of its ledger says something. All that there is stands in the first place, COUNTED in the
+last one to tell such ledgers apart; k whole devices are charged to the first k places, whatever is
+left there, and shares do not fit. So charges are the same on both kinds of nodes, and a node may
+turn from one to the other under its pods.
 """
 
 from collections.abc import Sequence
@@ -9,19 +15,56 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.framework.layout import DEVICE_MILLI, GPU_EMPTY, GPU_LARGEST, I32, I64
+from shared.framework.layout import (
+    COUNTED_MAX,
+    DEVICE_MILLI,
+    DEVICES_MAX,
+    GPU_EMPTY,
+    GPU_LARGEST,
+    I32,
+    I64,
+    Mask,
+)
 
 if TYPE_CHECKING:
     from shared.framework.signature import Signature
     from shared.framework.table import NodeTable
 
 FEW_PODS = 16  # up to which one by one in Python is quicker than numpy
+HALF = 1 << 29
+COUNTED = 2 * HALF  # with COUNTED_MAX devices in milli less than 2**31, and never charged half away
+assert COUNTED + COUNTED_MAX * DEVICE_MILLI < 1 << 31, "a ledger's sum leaves 32 bits"
+
+
+def ledger_of(count: int, width: int) -> I32:
+    """What a node with so many devices has, shape (width,)."""
+    made = np.zeros(width, np.int32)
+    if count > DEVICES_MAX:
+        made[0], made[-1] = count * DEVICE_MILLI, COUNTED
+    else:
+        made[:count] = DEVICE_MILLI
+    return made
+
+
+def _is_counted(free: Sequence[int]) -> bool:
+    return len(free) == DEVICES_MAX and free[-1] > HALF
+
+
+def _counted(free: I32) -> Mask | None:
+    """Which of many ledgers, shape (devices, m), are counted; None = none."""
+    if len(free) < DEVICES_MAX:
+        return None
+    found: Mask = free[-1] > HALF
+    return found if found.any() else None
 
 
 def pick_devices(sig: "Signature", free: Sequence[int]) -> int:
     """Device mask for one pod on a node with these milli free, 0 when no devices are left for it
     (that the node has as much left in all is the caller's: see `largest_and_empty`).
     """
+    if len(free) == DEVICES_MAX and _is_counted(free):
+        room = sig.whole_devices and largest_and_empty(free)[1] >= sig.gpu_count
+        return (1 << sig.gpu_count) - 1 if room else 0
     if sig.whole_devices:
         return _pick_empty(sig.gpu_count, free)
     best, least, wanted = -1, DEVICE_MILLI + 1, sig.gpu_milli
@@ -52,6 +95,8 @@ def force_devices(sig: "Signature", free: Sequence[int], device_count: int) -> i
     mask = pick_devices(sig, free)
     if mask:
         return mask
+    if _is_counted(free):
+        return (1 << min(sig.gpu_count, DEVICES_MAX)) - 1
     order = sorted(range(device_count), key=lambda device: (-free[device], device))
     for device in order[: sig.gpu_count]:
         mask |= 1 << device
@@ -132,6 +177,8 @@ def largest_and_empty(free: Sequence[int]) -> tuple[int, int]:
     while another seems empty; the pods may share the devices in another way, but not all of them
     and one more.
     """
+    if len(free) == DEVICES_MAX and _is_counted(free):
+        return 0, (sum(free) - COUNTED) // DEVICE_MILLI
     largest, empty = max(free), free.count(DEVICE_MILLI)
     if min(free) < 0:
         room = sum(free)
@@ -149,7 +196,11 @@ def derived(free: I32) -> tuple[I32, I64]:
     largest, empty = free.max(axis=0), (free == DEVICE_MILLI).sum(axis=0, dtype=np.int64)
     if free.min(initial=0) < 0:
         room = free.sum(axis=0, dtype=np.int32)
-        return np.minimum(largest, room), np.minimum(empty, room // DEVICE_MILLI)
+        largest, empty = np.minimum(largest, room), np.minimum(empty, room // DEVICE_MILLI)
+    counted = _counted(free)
+    if counted is not None:
+        left = free[:, counted].sum(axis=0, dtype=np.int64) - COUNTED
+        largest[counted], empty[counted] = 0, left // DEVICE_MILLI
     return largest, empty
 
 
@@ -157,15 +208,19 @@ def take_devices(sig: "Signature", free: I32) -> I64:
     """`pick_devices` for many nodes that all have room, shape (devices, m): takes what it picks
     and returns the masks.
     """
-    bits = _bits(len(free))
+    bits, counted = _bits(len(free)), _counted(free)
     if sig.gpu_count > 1:
         empty = free == DEVICE_MILLI
         taken = empty & (np.cumsum(empty, axis=0) <= sig.gpu_count)
+        if counted is not None:
+            taken[:, counted] = (np.arange(len(free)) < sig.gpu_count)[:, None]
         free -= taken * np.int32(DEVICE_MILLI)
         masks: I64 = np.where(taken, bits[:, None], 0).sum(axis=0, dtype=np.int64)
         return masks
     # One device: of those with enough free the one with least, which may be a whole one.
     device = np.where(free >= sig.gpu_milli, free, 2 * DEVICE_MILLI).argmin(axis=0)
+    if counted is not None:
+        device[counted] = 0
     free[device, np.arange(free.shape[1])] -= sig.gpu_milli
     chosen: I64 = bits[device]
     return chosen

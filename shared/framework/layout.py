@@ -42,6 +42,7 @@ CPU_INDEX, MEMORY_INDEX, PODS_INDEX = 0, 1, 2  # resources every table has
 
 DEVICE_MILLI = 1000
 DEVICES_MAX = 63  # a device mask is one non-negative int64
+COUNTED_MAX = 1_000_000  # of a node with more devices than a mask names (see devices.py)
 
 # floor(100 * a / b) in float64 equals the integer division as long as b <= 2**46 (a <= b): the
 # product is exact then, and the quotient further from the next integer than half a unit in its

@@ -15,12 +15,13 @@ import numpy as np
 from shared.framework.changes import ChangeLog, runs
 from shared.framework.counters import Counters
 from shared.framework.custom import Node as ShownNode
-from shared.framework.devices import charge_devices, charge_one, derive_row
+from shared.framework.devices import charge_devices, charge_one, derive_row, ledger_of
 from shared.framework.images import Images
 from shared.framework.labels import LabelColumn
 from shared.framework.layout import (
     ALLOC,
     AMOUNT_MAX,
+    COUNTED_MAX,
     DEVICE_MILLI,
     DEVICES_MAX,
     F64,
@@ -300,12 +301,11 @@ class NodeTable:
         # A device that disappears takes its milli with it, so that charges on it stay exact
         # (negative free) and are even again should it come back.
         count = node.gpu_count
-        assert 0 <= count <= DEVICES_MAX, f"node {node.name} has {count} GPUs"
-        self._widen(count)
-        before = int(self.gpu_count[row])
-        self.gpu_free[row, min(before, count) : max(before, count)] += (
-            DEVICE_MILLI if count > before else -DEVICE_MILLI
-        )
+        assert 0 <= count <= COUNTED_MAX, f"node {node.name} has {count} GPUs"
+        self._widen(min(count, DEVICES_MAX))
+        before, width = int(self.gpu_count[row]), self.gpu_free.shape[1]
+        if count != before:
+            self.gpu_free[row] += ledger_of(count, width) - ledger_of(before, width)
         self.gpu_count[row] = count
         derive_row(self, row)
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from shared.framework.layout import DEVICE_MILLI, F64, GPU_EMPTY, GPU_LARGEST, Mask
+from shared.framework.layout import DEVICE_MILLI, DEVICES_MAX, F64, GPU_EMPTY, GPU_LARGEST, Mask
 from shared.framework.plugin import Check, Refusal
 from shared.model.objects import GPU, GpuRequest, PodSpec
 
@@ -28,7 +28,8 @@ class GpuModel:
 
 class GpuDevices:
     """Column filter: a share needs one device with as much free, k devices need k empty ones. Whole
-    devices are a resource like others to kube-scheduler, whose words are used for them.
+    devices are a resource like others to kube-scheduler, whose words are used for them. Nobody gets
+    more devices than a mask has bits.
     """
 
     name = "GpuDevices"
@@ -43,7 +44,7 @@ class GpuDevices:
         if gpu is None:
             return []
         if gpu.milli >= DEVICE_MILLI:
-            return [(GPU_EMPTY, float(gpu.count))]
+            return [(GPU_EMPTY, float(gpu.count) if gpu.count <= DEVICES_MAX else np.inf)]
         return [(GPU_LARGEST, float(gpu.milli))]
 
     def refusals(self, table: "NodeTable", sig: "Signature", cols: F64) -> list[Refusal]:
@@ -52,5 +53,5 @@ class GpuDevices:
             return []
         ((column, amount),) = self.checks(table, sig.spec)
         refused = cols[column] < amount
-        resolvable = refused & (table.gpu_count >= sig.gpu_count)
+        resolvable = refused & (table.gpu_count >= sig.gpu_count) & (amount < np.inf)
         return [Refusal(self.message(sig.spec.gpu), refused, resolvable)]

@@ -164,6 +164,18 @@ def extended(draw: Random, draft: Draft) -> None:
     """Up to three kinds of devices that are only counted."""
     for key in some(draw, (WIDGET, GADGET, GPU)):
         _scarce(draw, draft, key, 1)
+        if key == GPU and draw.random() < 0.4:
+            _many_devices(draw, draft)
+
+
+def _many_devices(draw: Random, draft: Draft) -> None:
+    """Nodes with more devices than 63, and pods that ask for many; nobody for more than 63."""
+    for node in some(draw, draft.nodes):
+        node.allocatable[GPU] = draw.choice((63, 64, 65, 80, 1000))
+    for pod in some(draw, draft.pods):
+        for container in pod.containers:
+            if container.amounts.get(GPU):
+                container.amounts[GPU] = draw.choice((1, 7, 20))
 
 
 def _scarce(draw: Random, draft: Draft, key: str, unit: int) -> None:
@@ -244,7 +256,7 @@ def too_large(draw: Random, draft: Draft) -> None:
 
 
 def _aim(draw: Random, draft: Draft, pod: Pod) -> tuple[Node, str]:
-    """A node and a resource; huge pages are whole and devices at most 63, so they are no aim."""
+    """A node and a resource; huge pages are whole, and no pod gets all devices: they are no aim."""
     asked = {key for container in pod.containers for key in container.amounts}
     keys = sorted((asked | {CPU, MEMORY}) - {HUGE_PAGES, GPU})
     return draw.choice(draft.nodes), draw.choice(keys)

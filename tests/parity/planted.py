@@ -205,14 +205,14 @@ BUGS = (
         "pod_topology_spread",
         "int(sums[one.there].min()) if one.enough and one.there.any() else 0",
         "0",
-        first=(122, 145),
+        first=(242, 283),
     ),
     _bug(
         "skew-without-itself",
         "pod_topology_spread",
         "sums + (one.itself - lowest)",
         "sums - lowest",
-        first=(260, 427),
+        first=(178, 235),
     ),
     _bug(
         "min-domains-forgotten",

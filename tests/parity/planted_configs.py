@@ -54,7 +54,13 @@ BUGS = (
         "shares.append(used / have)",
     ),
     _bug("unasked-resources-count", PROFILE, "if ask or name == EPHEMERAL_STORAGE:", "if True:"),
-    _bug("storage-must-be-asked-for", PROFILE, "if ask or name == EPHEMERAL_STORAGE:", "if ask:"),
+    _bug(
+        "storage-must-be-asked-for",
+        PROFILE,
+        "if ask or name == EPHEMERAL_STORAGE:",
+        "if ask:",
+        first=(142, 398),
+    ),
     _bug("strategy-of-real-requests", PROFILE, "            if real:\n", "            if True:\n"),
     _bug("nothing-scores-0", PROFILE, "has_extenders else 1", "has_extenders else 0"),
     _bug(
@@ -71,7 +77,7 @@ BUGS = (
         "tuple((plugin, weight + 1) for plugin, weight in weighed if weight)",
     ),
     _bug(
-        "groups-are-names", FIT, 'resource.partition("/")[0] in', "resource in", first=(535, 1295)
+        "groups-are-names", FIT, 'resource.partition("/")[0] in', "resource in", first=(547, 1199)
     ),
     _bug("huge-pages-are-extended", FIT, 'return "/" in resource and', "return", first=(344, 469)),
     _bug(

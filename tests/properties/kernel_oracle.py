@@ -92,6 +92,9 @@ def _named(spec: PodSpec, node: Node) -> bool:
 def choose_devices(spec: PodSpec, free: list[int]) -> tuple[int, ...] | None:
     if spec.gpu is None:
         return ()
+    if len(free) > 63:  # counted, whole ones only
+        fits = sum(free) >= 1000 * spec.gpu.count and spec.gpu.milli == 1000
+        return tuple(range(spec.gpu.count)) if fits else None
     if sum(free) < spec.gpu.milli * spec.gpu.count:
         return None  # some device may hold more than it has: a fact put where it is guessed to be
     if spec.gpu.milli == 1000:

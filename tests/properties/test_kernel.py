@@ -81,7 +81,7 @@ def a_node(random: Random, number: int) -> Node:
     size = random.choice([None, "1", "3", "8", "-4", "wide"])
     if size is not None:
         labels["size"] = size
-    gpus = random.choice([0, 1, 3])
+    gpus = random.choice([0, 0, 1, 1, 3, 3, 64, 67])
     return Node(
         uid=f"uid-{number}",
         name=f"n{number}",
@@ -110,7 +110,7 @@ def a_spec(random: Random) -> PodSpec:
     if random.random() < 0.1:
         requests["example.com/dongle"] = 1
     gpus = [GpuRequest(300), GpuRequest(500), GpuRequest(700), GpuRequest(1000)]
-    gpus += [GpuRequest(1000, 2), GpuRequest(400, 1, ("T4",))]
+    gpus += [GpuRequest(1000, 2), GpuRequest(400, 1, ("T4",)), GpuRequest(1000, 29)]
     ports = [HostPort(80), HostPort(80, "UDP"), HostPort(80, "TCP", "10.0.0.1")]
 
     def some(make, chance: float, most: int) -> tuple:
@@ -188,7 +188,7 @@ class World:
         gpu = self.specs[which].gpu
         if gpu is None or count < gpu.count:
             return
-        chosen = tuple(sorted(random.sample(range(count), gpu.count)))
+        chosen = tuple(sorted(random.sample(range(min(count, 63)), gpu.count)))
         self.hosts[node_id].pods.append((self.specs[which], chosen))
         row, mask = self.table.row_of(node_id), sum(1 << device for device in chosen)
         masks = np.array([mask], np.int64)
@@ -446,12 +446,13 @@ def test_safety_wide_levels_equal_single_cycles_of_the_oracle(seed):
 def test_safety_devices_are_the_same_when_levels_change_between_wide_and_narrow(seed):
     random = Random(seed)
     kinds = [(4000, 8 * GI), (8000, 8 * GI), (6000, 9 * GI)]
-    hosts = []
+    hosts, many = [], random.choice((3, 3, 64))
     for number in range(12):
         cpu, memory = random.choice(kinds)
         amounts = (("cpu", cpu), ("memory", memory), ("pods", 110))
         name = f"n{number}"
-        hosts.append(Node(uid=f"uid-{number}", name=name, allocatable=amounts, gpu_count=3))
+        gpus = many if number % 2 else 3
+        hosts.append(Node(uid=f"uid-{number}", name=name, allocatable=amounts, gpu_count=gpus))
     gpu = random.choice([GpuRequest(200), GpuRequest(400), GpuRequest(1000)])
     cpu, memory = random.choice([(200, GI // 8), (100, GI // 4), (300, GI // 2)])
     spec = PodSpec(

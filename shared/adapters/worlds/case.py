@@ -21,11 +21,12 @@ from shared.adapters.worlds.scheduler_config import config_of
 from shared.adapters.worlds.volume_objects import READERS, storage_object
 from shared.model.cluster_objects import StorageObject
 from shared.model.default_spread import Spreaders
-from shared.model.objects import Budget, Node
+from shared.model.objects import GPU, Budget, Node
 from shared.model.profile import Configuration
 
 READ = ("Node", "Pod", "PriorityClass", "PodDisruptionBudget", "Namespace")
 ENDED = ("Succeeded", "Failed")
+GPUS_MAX = 63  # that one pod can get
 START_MAX = 1 << 31
 
 
@@ -96,9 +97,13 @@ def case_of(what: str, value: object) -> Case:
     classes = (one for one in objects if one.kind == "PriorityClass")
     nodes = tuple(node_of(one.metadata, one.document) for one in objects if one.kind == "Node")
     read = _Pods(expansion_of(classes), _spreaders(document), KnownImages(nodes))
+    are_many = any(node.gpu_count > GPUS_MAX for node in nodes)
     asked, asked_nodes, asked_gates = [], [], []
     for one in _objects(document, "pods", seen):
         pod = read.pod(one)
+        if pod.spec.gpu is not None and pod.spec.gpu.count > GPUS_MAX and are_many:
+            rule = f"more than {GPUS_MAX} {GPU} for one pod are not supported"
+            raise one.document.error("spec.containers", rule)
         spec = msgspec.structs.replace(pod.spec, node_name=pod.node)
         asked.append(msgspec.structs.replace(pod, spec=spec))
         gates = one.document.child("spec").children("schedulingGates")

@@ -16,7 +16,6 @@ from shared.model.objects import GPU, PODS, Budget, Gang, Node, Requirement
 GPU_MODEL_LABEL = "nvidia.com/gpu.product"
 GANG_TIMEOUT = "muster.io/gang-timeout"
 GANG_TIMEOUT_MS = 300_000
-GPUS_PER_NODE_MAX = 63
 COUNT_MAX = 1_000_000
 INT64_MAX = (1 << 63) - 1
 POD_GROUPS_MAX = 8
@@ -43,8 +42,8 @@ def node_of(metadata: Fields, document: Fields) -> Node:
     gpus = amounts.pop(GPU, 0)
     if GPU_MILLI in amounts:
         raise status.child(source).error(GPU_MILLI, f"nodes state whole devices as {GPU}")
-    if gpus > GPUS_PER_NODE_MAX:
-        raise status.child(source).error(GPU, f"{gpus} is more than {GPUS_PER_NODE_MAX}")
+    if gpus > COUNT_MAX:
+        raise status.child(source).error(GPU, f"{gpus} is more than {COUNT_MAX}")
     name = metadata.required_text("name")
     labels = metadata.mapping("labels")
     return Node(

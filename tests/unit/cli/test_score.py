@@ -190,6 +190,8 @@ def storage(kind, version="storage.k8s.io/v1"):
     return {"apiVersion": version, "kind": kind, "metadata": {"name": "s"}}
 
 
+GPU = "nvidia.com/gpu"
+DENSE = node() | {"status": {"allocatable": {"cpu": "4", "pods": "110", GPU: "64"}}}
 BUDGET = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
 VERSIONS = {
     **{kind: API_VERSIONS[kind] for kind in (*READERS, *SPREADING)},
@@ -261,6 +263,10 @@ def test_a_pod_on_a_node_that_is_not_there_holds_nothing():
         ({"objects": [node(), node()]}, "metadata.name: is a duplicate"),
         ({"objects": [pod()], "pods": [pod()]}, "metadata.name: is a duplicate"),
         ({"pods": [pod(), pod()]}, "metadata.name: is a duplicate"),
+        (
+            {"objects": [DENSE], "pods": [pod(requests={GPU: "64"})]},
+            "Pod default/p: spec.containers: more than 63 nvidia.com/gpu for one pod are not",
+        ),
         (
             {"pods": [pod(resourceClaims=[{"name": "g"}])]},
             "spec.resourceClaims: resource claims are not supported",

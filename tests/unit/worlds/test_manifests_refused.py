@@ -140,7 +140,10 @@ REQUESTS = "Pod default/p: spec.containers[0].resources.requests"
             NODE | {"status": {"images": [{"names": ["a:1"], "size": 1}]}},
             "Node n1: status.images[0].size: is an unknown field",
         ),
-        (node(**{"nvidia.com/gpu": 100}), "allocatable.nvidia.com/gpu: 100 is more than 63"),
+        (
+            node(**{"nvidia.com/gpu": 1_000_001}),
+            "allocatable.nvidia.com/gpu: 1000001 is more than 1000000",
+        ),
         (NODE | {"spec": {"taint": []}}, "Node n1: spec.taint: is an unknown field"),
         (NODE | {"apiVersion": "v2"}, "Node n1: apiVersion: must be v1"),
         (controller("Deployment", "x", replicas=-1), "Deployment default/x: spec.replicas: -1"),
