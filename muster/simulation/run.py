@@ -111,7 +111,9 @@ class Run:
                 pass
 
     async def _settle(self) -> None:
-        """Poll until the mesh is at rest and nothing is wrong, or the deadline is over."""
+        """Poll until the mesh is at rest and nothing is wrong, or the deadline is over: then it is
+        judged at its next rest, if that comes soon.
+        """
         deadline_s = self.loop.time() + self.scenario.deadline_s
         checked_s = -RECHECK_S
         while not self.mesh.failures:
@@ -125,7 +127,7 @@ class Run:
                 self._judge(is_at_rest=True)
                 if not self.problems or self.is_unsafe:
                     return
-            if now_s >= deadline_s:
+            if now_s >= deadline_s and (is_quiet or now_s >= deadline_s + RECHECK_S):
                 break
         self._judge(is_at_rest=not self.mesh.failures)
         if not self.problems and not self.mesh.failures and now_s - self.quiet_since_s < QUIET_S:

@@ -153,7 +153,7 @@ BUGS = (
             '        state.told[event.sig] = structs.replace(event, attempt=0, ids=b"")\n',
             "        pass\n",
         ),
-        first=(1, 2),
+        first=(5, 8),
     ),
     Bug(
         "a-refused-promise-is-kept",
