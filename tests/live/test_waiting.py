@@ -32,7 +32,7 @@ NO_WORKLOAD = 'waiting for pods\'s workload "team" to appear in scheduling queue
 NO_GROUP = 'pod group "all" doesn\'t exist for a workload "team"'
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 CLAIM = [{"name": "v", "resourceClaimName": "none"}]
-REFUSED = "spec.resourceClaims: is an unknown field"
+REFUSED = "spec.resourceClaims: resource claims are not supported"
 TIMED_OUT = "gang timed out waiting for minCount members (3) to have a node"
 FULL = "0/2 nodes are available: 2 Insufficient cpu."
 
