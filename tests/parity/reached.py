@@ -4,7 +4,8 @@
     python -m tests.parity.reached DIR --at-least 80
 
 It reads what the program of `deploy/servers/install.sh parity-cover` left in DIR, with Go's own
-tools. Only code that decides about pods counts: no queueing hints, signatures, clones or set-up.
+tools. Only code that decides about pods counts: no queueing hints, signatures, clones or set-up
+(docs/parity.md lists them); what all of it together comes to is printed as well.
 """
 
 import re
@@ -27,12 +28,12 @@ _KUBERNETES = "k8s.io/kubernetes"
 _ROOT = f"{_KUBERNETES}/pkg/scheduler/framework/"
 # The plugins that run for no pod here (gates, queue order, binding), are switched off by default,
 # or come later (DynamicResources); and what Kubernetes' own tests use.
-_OTHER_FILES = re.compile(
+_OTHER_PLUGINS = re.compile(
     r"^muster/|plugins/(defaultbinder|dynamicresources|feature|gangscheduling|nodedeclaredfeatures"
     r"|queuesort|registry|schedulinggates)|metrics/|/(fake|test)_"
-    # Scores by capacity (a gate that is off), and a cache of what is being bound.
-    r"|volumebinding/(scorer|passive_assume_cache)\.go$"
 )
+# Scores by capacity (a gate that is off), and a cache of what is being bound.
+_OTHER_FILES = re.compile(r"volumebinding/(scorer|passive_assume_cache)\.go$")
 # The same scores by capacity.
 _OTHER_PLACES = {
     ("plugins/volumebinding/volume_binding.go", name)
@@ -80,8 +81,8 @@ class Reached:
 def functions(
     blocks: Iterable[str], starts: Iterable[str], source: Source = lambda _file: ()
 ) -> list[Reached]:
-    """What counts, from a profile (`go tool covdata textfmt`) and `go tool cover -func`. With the
-    lines of the files, blocks that only pass an error on do not.
+    """All of the plugins that run here, from a profile (`go tool covdata textfmt`) and `go tool
+    cover -func`. With the lines of the files, without blocks that only pass an error on.
     """
     begins: dict[str, list[tuple[int, Reached]]] = defaultdict(list)
     for found in filter(None, map(_FUNCTION.match, starts)):
@@ -99,18 +100,19 @@ def functions(
         else:
             within[-1].missed_lines.append(line)
     everything = [one for ones in begins.values() for _, one in ones]
-    return [one for one in everything if one.statements and _counts(one)]
+    return [one for one in everything if one.statements and not _OTHER_PLUGINS.search(one.file)]
 
 
-def _counts(one: Reached) -> bool:
+def decides(one: Reached) -> bool:
+    """Whether it has a part in a decision about a pod, with the gates as they are by default."""
     if (one.file, one.name) in _OTHER_PLACES:
         return False
     return not (_OTHER_FILES.search(one.file) or _OTHER_FUNCTIONS.search(one.name))
 
 
 def read(folder: Path, errors: bool = True) -> list[Reached]:
-    """What the runs that wrote into the folder have reached, together; `errors`: blocks that only
-    pass an error on count as well.
+    """What the runs that wrote into the folder have reached, together, of all functions (see
+    `decides`); `errors`: blocks that only pass an error on count as well.
     """
     with tempfile.NamedTemporaryFile(suffix=".txt") as profile:
         _go("covdata", "textfmt", f"-i={folder.resolve()}", f"-o={profile.name}")
@@ -177,9 +179,11 @@ def main(
     ),
 ) -> None:
     """Table of the reached statements, file by file."""
-    ones = [one for one in read(folder, errors) if re.search(only, one.file)]
+    everything = [one for one in read(folder, errors) if re.search(only, one.file)]
+    ones = [one for one in everything if decides(one)]
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(_table(ones))
+    console.print(f"{percent(everything):.1f} % of all statements of these plugins")
     console.print(f"{percent(ones):.1f} % of the statements that decide about pods")
     raise typer.Exit(int(percent(ones) < at_least))
 

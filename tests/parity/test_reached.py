@@ -1,6 +1,6 @@
 """What counts as reached, from what Go's tools write."""
 
-from tests.parity.reached import functions, percent
+from tests.parity.reached import Reached, Source, decides, functions, percent
 
 FIT = "k8s.io/kubernetes/pkg/scheduler/framework/plugins/noderesources/fit.go"
 GATES = "k8s.io/kubernetes/pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go"
@@ -23,8 +23,12 @@ BLOCKS = [
 ]
 
 
+def deciding(source: Source = lambda _file: ()) -> list[Reached]:
+    return [one for one in functions(BLOCKS, STARTS, source) if decides(one)]
+
+
 def test_statements_belong_to_the_function_that_begins_above_them():
-    found = functions(BLOCKS, STARTS)
+    found = deciding()
     assert [(one.name, one.reached, one.statements, one.missed_lines) for one in found] == [
         ("Filter", 2, 3, [23]),
         ("Score", 5, 5, []),
@@ -36,7 +40,7 @@ def test_statements_belong_to_the_function_that_begins_above_them():
 def test_blocks_that_pass_an_error_on_may_be_left_out():
     lines = [""] * 60
     lines[25] = "\t\treturn nil, fwk.AsStatus(err)"
-    found = functions(BLOCKS, STARTS, lambda file: lines if file == FIT else ())
+    found = deciding(lambda file: lines if file == FIT else ())
     assert [(one.name, one.reached, one.statements) for one in found] == [
         ("Filter", 2, 2),
         ("Score", 5, 5),
@@ -45,7 +49,13 @@ def test_blocks_that_pass_an_error_on_may_be_left_out():
         "",
         "\tif err != nil {",
     )  # the condition before the block is no part of it
-    assert percent(functions(BLOCKS, STARTS, lambda _file: lines)) == 87.5
+    assert percent(deciding(lambda _file: lines)) == 87.5
+
+
+def test_what_decides_nothing_is_told_too():
+    found = functions(BLOCKS, STARTS)
+    assert [one.name for one in found] == ["Clone", "Filter", "Score", "isSchedulableAfterPodEvent"]
+    assert sum(one.statements for one in found) == 21
 
 
 def test_nothing_is_no_percent():
