@@ -145,7 +145,8 @@ class _Shard:
         covered = [
             pod
             for pod, one in enumerate(self._placed, start=1)
-            if one.pod.namespace == budget.namespace
+            if one.pod.labels
+            and one.pod.namespace == budget.namespace
             and selects(dict(one.pod.labels), budget.match_labels, budget.match_expressions)
         ]
         if covered:
@@ -250,8 +251,10 @@ class _Shard:
             for name, said in left.failed.items()
             if name in self._objects and name not in left.nodes
         }
-        if any(map(_is_left_out, refused.values())):
-            # Of who is dropped without a word kube-scheduler says what it says of these.
+        named = NAMED_NODES.refuses(table, sig.spec) if sig.plugins.profile.names_nodes else None
+        if named is not None:
+            # Of who is dropped without a word kube-scheduler says what it says of nodes that
+            # PreFilter left out, even if it left out none.
             silent = [name for name in fits if name not in nodes]
             nodes |= {name: _failed(NAMED_NODES.message, resolvable=False) for name in silent}
         if not left.nodes:

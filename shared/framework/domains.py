@@ -13,11 +13,17 @@ class Domains:
 
     __slots__ = ("_alone", "absent", "anywhere", "counted", "place", "width")
 
-    def __init__(self, column: LabelColumn, counted: Mask | None = None) -> None:
-        """`counted`: the nodes whose pods enter the sums, None = all."""
+    def __init__(
+        self, column: LabelColumn, counted: Mask | None = None, *, absent_is_empty: bool = False
+    ) -> None:
+        """`counted`: the nodes whose pods enter the sums, None = all. `absent_is_empty`: nodes
+        without the label are where those are that have it without a value.
+        """
         self.place = column.slots
         self.width = column.width
         self.absent: Mask = self.place == 0
+        if absent_is_empty and "" in column.values:
+            self.place = np.where(self.absent, column.values[""] + 1, self.place)
         self.counted = self.place if counted is None else np.where(counted, self.place, 0)
         self.anywhere = not self.absent.any()  # every node is in a domain
         # No two nodes share a domain, as with host names: each is its own sum.

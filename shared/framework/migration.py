@@ -1,7 +1,6 @@
 """Volumes of plugins that Kubernetes had itself, as the CSI drivers that took over know them."""
 
 import re
-from collections.abc import Iterator
 
 from msgspec import structs
 
@@ -75,12 +74,14 @@ def migrated_affinity(volume: PersistentVolume) -> tuple[SelectorTerm, ...]:
         return volume.node_affinity
     terms, labels = volume.node_affinity, dict(volume.labels)
     zone, region = _keys(terms, labels)
-    if any(_values(terms, zone)):
+    if _has_values(terms, zone):
         terms = _renamed(terms, zone, key)
     elif zone in labels:
         zones = {part.strip() for part in labels[zone].split(ZONES_BETWEEN)} - {""}
         terms = _with_zones(terms, key, tuple(sorted(zones))) if zones else terms
-    return _renamed(terms, BETA_REGION, REGION) if region == BETA_REGION else terms
+    if region == BETA_REGION and _has_values(terms, BETA_REGION):
+        return _renamed(terms, BETA_REGION, REGION)
+    return terms
 
 
 def _keys(terms: tuple[SelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
@@ -94,8 +95,9 @@ def _keys(terms: tuple[SelectorTerm, ...], labels: dict[str, str]) -> tuple[str,
     return ZONE, REGION
 
 
-def _values(terms: tuple[SelectorTerm, ...], key: str) -> Iterator[str]:
-    return (one for term in terms for need in term.labels if need.key == key for one in need.values)
+def _has_values(terms: tuple[SelectorTerm, ...], key: str) -> bool:
+    """Whether some rule about the label names a value, be it an empty one."""
+    return any(need.values for term in terms for need in term.labels if need.key == key)
 
 
 def _renamed(terms: tuple[SelectorTerm, ...], old: str, new: str) -> tuple[SelectorTerm, ...]:

@@ -65,7 +65,11 @@ class Spread:
         self.has_keys = soft_keys
         self.hard = [self._hard(table, spec, one, hard_keys) for one in hard]
         self.soft = [
-            _Soft(one, _soft_counter(table, spec, one), _domains(table, spec, one, soft_keys))
+            _Soft(
+                one,
+                _soft_counter(table, spec, one),
+                _domains(table, spec, one, soft_keys, absent_is_empty=not needs_all_keys),
+            )
             for one in soft
         ]
 
@@ -142,13 +146,20 @@ def _soft_counter(table: NodeTable, spec: PodSpec, rule: SpreadConstraint) -> in
     return table.counters.index[spread_counter(spec, rule.selector)]
 
 
-def _domains(table: NodeTable, spec: PodSpec, rule: SpreadConstraint, has_keys: Mask) -> Domains:
+def _domains(
+    table: NodeTable,
+    spec: PodSpec,
+    rule: SpreadConstraint,
+    has_keys: Mask,
+    *,
+    absent_is_empty: bool = False,
+) -> Domains:
     counted = has_keys
     for honored, plugin in ((rule.honor_affinity, _AFFINITY), (rule.honor_taints, _TAINTS)):
         refused = plugin.refuses(table, spec) if honored else None
         if refused is not None:
             counted = counted & ~refused
-    return Domains(table.labels(rule.topology_key), counted)
+    return Domains(table.labels(rule.topology_key), counted, absent_is_empty=absent_is_empty)
 
 
 def _row(counts: Counts, at: int) -> I32:

@@ -27,6 +27,7 @@ def case(seed: int) -> Object:
     )
     view = _view(draw, found)
     _namespaces(draw, found)
+    _nameless(Random(f"nameless {seed}"), found)
     _promise(draw, found, view)
     between.labelled(draw, view)
     for feature in FEATURES:
@@ -89,6 +90,25 @@ def _namespaces(draw: Random, found: Object) -> None:
         elif draw.random() < 0.9:
             metadata = {"name": name, "labels": labels}
             found["objects"].append({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+
+
+def _nameless(draw: Random, found: Object) -> None:
+    """Zones without a name, and budgets that keep who lacks a label: of pods that have others."""
+    if draw.random() < 0.3:
+        for node in _of(found, "Node"):
+            if draw.random() < 0.4:
+                node["metadata"]["labels"][rules.ZONE] = ""
+            elif draw.random() < 0.3:
+                node["metadata"]["labels"].pop(rules.ZONE, None)
+    for budget in _of(found, "PodDisruptionBudget"):
+        if draw.random() < 0.3:
+            rule = draw.choice(
+                ({"operator": "DoesNotExist"}, {"operator": "NotIn", "values": ["web"]})
+            )
+            budget["spec"]["selector"] = {"matchExpressions": [{"key": "app", **rule}]}
+    for pod in _of(found, "Pod"):
+        if draw.random() < 0.1:
+            pod["metadata"]["labels"] = {}
 
 
 def _promise(draw: Random, found: Object, view: Draft) -> None:

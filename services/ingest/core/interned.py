@@ -128,8 +128,12 @@ def drop_many(state: IngestState, sigs: I32, labelsets: I32, gangs: I32) -> None
 
 
 def covers(budget: Budget, namespace: str, labels: Labels) -> bool:
-    """Whether a budget's selector matches; an empty selector matches nothing."""
-    if budget.namespace != namespace or not (budget.match_labels or budget.match_expressions):
+    """Whether a budget's selector matches; an empty selector matches nothing, and none matches a
+    pod without labels (filterPodsWithPDBViolation).
+    """
+    if budget.namespace != namespace or not labels:
+        return False
+    if not (budget.match_labels or budget.match_expressions):
         return False
     found = dict(labels)
     if any(found.get(key) != value for key, value in budget.match_labels):

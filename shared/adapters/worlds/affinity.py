@@ -23,7 +23,7 @@ HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
 NAME = "metadata.name"
 WEIGHT_MAX = 100
-SECONDS_MAX = 1 << 62
+SECONDS_MIN, SECONDS_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def requirement(fields: Fields, operators: tuple[str, ...] = OPERATORS) -> Requirement:
@@ -95,7 +95,7 @@ def _toleration(fields: Fields) -> Toleration:
         raise fields.error("operator", "must be Exists when key is empty")
     if value and operator == "Exists":
         raise fields.error("value", "must be empty when operator is Exists")
-    fields.integer("tolerationSeconds", 0, -SECONDS_MAX, SECONDS_MAX)
+    fields.integer("tolerationSeconds", 0, SECONDS_MIN, SECONDS_MAX)
     effect = fields.one_of("effect", ("", *EFFECTS), "")
     return Toleration(key, operator, value, effect)
 

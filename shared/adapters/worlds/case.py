@@ -152,6 +152,9 @@ def _objects(document: Fields, key: str, seen: set[tuple[str, str, str]]) -> Ite
         kind = item.required_text("kind")
         if key == "pods" and kind != "Pod":
             raise item.error("kind", "must be Pod")
+        if item.has("items"):
+            rule = f"is a list; write its objects into {key} themselves"
+            raise item.error("kind", f"{kind} {rule}")
         if kind in READ:
             one = Object(Fields(f"{document.what}: {item.path}", "", item.values))
             if one.key in seen:

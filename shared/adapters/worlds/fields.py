@@ -166,7 +166,7 @@ class Fields:
         inner = self.child(key)
         return {
             name: inner.quantity(
-                name, quantities.exact_milli if name == "cpu" else quantities.exact_units
+                name, quantities.milli if name == "cpu" else quantities.exact_units
             )
             for name in inner.values
         }

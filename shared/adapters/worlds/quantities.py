@@ -56,13 +56,12 @@ Exact = int | Fraction
 
 
 def exact_units(quantity: object) -> Exact:
-    """In base units, for sums that are rounded once. Raises ValueError."""
-    return _in_range(parse(quantity), quantity)
-
-
-def exact_milli(quantity: object) -> Exact:
-    """In thousandths, for sums that are rounded once. Raises ValueError."""
-    return _in_range(parse(quantity) * 1000, quantity)
+    """In base units, for sums that are rounded once: whole thousandths, up to which the API server
+    rounds every amount (SetDefaults_ResourceList). Raises ValueError.
+    """
+    amount = Fraction(rounded(parse(quantity) * 1000), 1000)
+    _check_range(amount, quantity)
+    return amount.numerator if amount.denominator == 1 else amount
 
 
 def rounded(amount: Exact) -> int:
@@ -70,10 +69,9 @@ def rounded(amount: Exact) -> int:
     return -(-amount // 1)
 
 
-def _in_range(amount: Fraction, quantity: object) -> Exact:
+def _check_range(amount: Exact, quantity: object) -> None:
     if amount > INT64_MAX:
         raise ValueError(f"{str(quantity)!r} is out of range")
-    return amount.numerator if amount.denominator == 1 else amount
 
 
 def units(quantity: object) -> int:
@@ -83,4 +81,6 @@ def units(quantity: object) -> int:
 
 def milli(quantity: object) -> int:
     """In thousandths (cpu), rounded up. Raises ValueError."""
-    return rounded(exact_milli(quantity))
+    amount = rounded(parse(quantity) * 1000)
+    _check_range(amount, quantity)
+    return amount

@@ -239,6 +239,10 @@ def test_a_pod_on_a_node_that_is_not_there_holds_nothing():
         ),
         ({"nodes": []}, "nodes: is an unknown field"),
         ({"pods": [node()]}, "kind: must be Pod"),
+        (
+            {"objects": [{"kind": "List", "apiVersion": "v1", "items": [node()]}]},
+            "objects[0].kind: List is a list; write its objects into objects themselves",
+        ),
         ({"pods": [{"metadata": {"name": "p"}, "spec": {}}]}, "pods[0].kind: is required"),
         ({"pods": [{"kind": "Deployment", "apiVersion": "apps/v1"}]}, "pods[0].kind: must be Pod"),
         ({"pods": [timed("deletionTimestamp")]}, "metadata.deletionTimestamp: 'soon' is no time"),

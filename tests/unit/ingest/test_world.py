@@ -136,7 +136,8 @@ def test_budget_selectors():
     steps.when(
         pods("a", at=1, labels=(("app", "x"), ("tier", "1"))),
         pods("b", at=2, labels=(("app", "y"),)),
-        pods("c", at=3),
+        pods("c", at=3, labels=(("team", "t"),)),
+        pods("d", at=4),  # kube-scheduler lets no budget keep a pod without labels
     )
     cases = {
         "in": (Requirement("app", "In", ("x", "z")), [1]),

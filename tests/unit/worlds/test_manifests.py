@@ -144,9 +144,9 @@ def test_least_allocated_passes_pod_level_requests_of_the_scored_pod_over(
     assert (spec.asked is None) == (scored == on_the_node)
 
 
-def test_parts_of_a_unit_are_added_up_before_they_are_rounded(read):
-    containers = [container(memory="33554432500m", cpu="100u") for _ in range(2)]
-    assert spec_of(read(pod(containers=containers))).requests == (("cpu", 1), ("memory", 67108865))
+def test_thousandths_are_added_up_before_they_are_rounded(read):
+    containers = [container(memory="33554432499500u", cpu="100u") for _ in range(2)]
+    assert spec_of(read(pod(containers=containers))).requests == (("cpu", 2), ("memory", 67108865))
 
 
 def test_gpus_are_whole_devices_or_a_fraction_of_one(read):
