@@ -127,8 +127,13 @@ def run(  # noqa: PLR0913 (one parameter per option)
             output,
         )
         return
-    for option, given in (("--leader-elect", leader_elect), ("--cut-journals", cut_journals)):
-        if given not in (None, False):
+    live_only = {
+        "--leader-elect": bool(leader_elect),
+        "--cut-journals": cut_journals,
+        "--scheduler-name": bool(scheduler_name),
+    }
+    for option, is_given in live_only.items():
+        if is_given:
             raise UsageFault(f"{option}: means nothing without --kubeconfig")
     from muster.commands.run import Options
     from muster.commands.run import run as play

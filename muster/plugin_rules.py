@@ -16,7 +16,7 @@ from muster.plugin_values import OWN
 
 NAMES = {
     *("breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals"),
-    *("setattr", "vars", "exit", "help", "quit"),
+    *("setattr", "vars", "exit", "help", "quit", "copyright", "credits", "license"),
 }
 ATTRIBUTES = {
     *("fromfile", "fromregex", "genfromtxt", "load", "loadtxt", "memmap", "save", "savetxt"),

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from shared.framework.custom_args import ArgsWrong, parsed
+from shared.framework.labels import integer
 from shared.framework.layout import ALLOC, F64, I64, USED, Mask
 from shared.model.objects import CPU, MEMORY, NO_EXECUTE, NO_SCHEDULE, PodSpec, Taint
 from shared.model.profile import CustomPlugin
@@ -133,8 +134,8 @@ class Nodes:
 
 
 def _integer(text: str, default: int) -> int:
-    digits = text.removeprefix("-")
-    return int(text) if digits.isascii() and digits.isdigit() else default
+    value = integer(text) if not text.startswith("+") else None
+    return default if value is None else value
 
 
 class Amounts:

@@ -189,6 +189,10 @@ CASES: dict[str, tuple[Object, str]] = {
         ),
         TAKEN,
     ),
+    "insecure extender whose enableHTTPS is text": (
+        extender(enableHTTPS="yes", tlsConfig={"insecure": True}),
+        REFUSED,
+    ),
     "extender without weight": (extender(prioritizeVerb="p"), REFUSED),
     "extender with a negative weight": (extender(prioritizeVerb="p", weight=-1), REFUSED),
     "extender with a weight for nothing": (extender(weight=-1), TAKEN),

@@ -97,13 +97,14 @@ def _tls(fields: Fields) -> Tls:
         if tls.data(key):
             raise tls.error(key, "is not supported: name a file")
     authorities, file = _pem(tls, "caData"), tls.text("caFile")
-    insecure, has_any = tls.flag("insecure"), bool(authorities or file)
+    insecure, https = tls.flag("insecure"), fields.flag("enableHTTPS")
+    has_any = bool(authorities or file)
     if insecure and has_any:
         raise tls.error("insecure", "is not allowed together with a root certificate")
     if bool(tls.text("certFile")) != bool(tls.text("keyFile")):
         raise tls.error("certFile", "one of certFile and keyFile alone is not supported")
     found = Tls(
-        insecure=insecure or (fields.flag("enableHTTPS") and not has_any),
+        insecure=insecure or (https and not has_any),
         server_name=tls.text("serverName"),
         authorities_file="" if authorities else file,
         authorities=authorities,

@@ -51,3 +51,12 @@ def test_more_shards_than_a_mesh_can_have_are_refused_before_anything_starts(wor
 def test_help_is_no_failure(words, capsys):
     assert main(words) == 0
     assert "Usage: muster" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "option", [["--leader-elect"], ["--cut-journals"], ["--scheduler-name", "other"]]
+)
+def test_what_means_something_on_a_cluster_alone_is_refused_elsewhere(option, tmp_path, capsys):
+    words = ["run", "examples/manifests", "--run-dir", str(tmp_path / "run"), *option]
+    assert main(words) == EXIT_USAGE
+    assert f"{option[0]}: means nothing without --kubeconfig" in capsys.readouterr().err

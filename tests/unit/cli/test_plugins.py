@@ -53,6 +53,7 @@ def _forgotten():
         (HEAD + FILTER + "self.seen = 1\n", "line 5: keeping something on self is not allowed"),
         (HEAD + FILTER + "self.seen[1] = 1\n", "line 5: keeping something on self is not allowed"),
         (HEAD + FILTER + "eval('1')\n", "line 5: eval is not allowed"),
+        (HEAD + FILTER + "license()\n", "line 5: license is not allowed"),
         (HEAD + FILTER + "np.__loader__\n", "line 5: .__loader__ is not allowed"),
         ("read = open\n" + HEAD + FILTER + "pass\n", "line 1: open() is not allowed"),
         (HEAD + FILTER + "return [*map(open, 'x')]\n", "line 5: open() is not allowed"),

@@ -208,6 +208,11 @@ def test_nodes_are_columns():
     assert nodes.number("none").dtype == np.int64
 
 
+def test_a_label_beyond_int64_is_no_number():
+    nodes = Nodes(table_of(node(1, labels={"rack": "9" * 25}), node(2, labels={"rack": "-7"})))
+    assert sorted(nodes.number("rack", 1).tolist()) == [-7, 1]
+
+
 def test_amounts_are_columns_too():
     table = table_of(node(1, cpu=4000, memory=500, extra={"a/b": 7}))
     table.score_resources(["a/b"])
