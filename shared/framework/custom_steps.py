@@ -6,6 +6,7 @@ line; one that raises in a score adds 0. Both are counted in `errors`.
 
 from collections.abc import Callable, Sequence
 from traceback import extract_tb
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +28,20 @@ def asked(plugin: Plugin, question: Callable[[], Any]) -> tuple[Any, str]:
         return question(), ""
     except Exception as error:  # whatever users write must not end a shard
         plugin.errors += 1
-        line = extract_tb(error.__traceback__)[-1].lineno
+        line = _line_of(plugin, error)
         return None, f"plugin {plugin.name} raised {type(error).__name__} at line {line}"
+
+
+def _line_of(plugin: Plugin, error: Exception) -> int | None:
+    """The last line of the plugin's own file that led there, where there is one."""
+    own = {
+        one.__code__.co_filename
+        for one in vars(type(plugin)).values()
+        if isinstance(one, FunctionType)
+    }
+    frames = extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if frame.filename in own]
+    return (inside or frames)[-1].lineno
 
 
 def word_of(plugin: Plugin, method: str, spec: PodSpec) -> tuple[str | None, str]:
