@@ -251,7 +251,7 @@ class _Shard:
             for name, said in left.failed.items()
             if name in self._objects and name not in left.nodes
         }
-        named = NAMED_NODES.refuses(table, sig.spec) if sig.plugins.profile.names_nodes else None
+        named = sig.plugins.left_out(table, sig.spec)
         if named is not None:
             # Of who is dropped without a word kube-scheduler says what it says of nodes that
             # PreFilter left out, even if it left out none.

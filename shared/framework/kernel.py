@@ -13,7 +13,6 @@ from shared.framework.devices import pick_devices
 from shared.framework.layout import I64, INFEASIBLE, Held, Mask, Totals
 from shared.framework.local import fits_rows
 from shared.framework.picks import Pick, Picks, Reasons, Sampled
-from shared.framework.profile import NAMED_NODES
 from shared.framework.report import pre_filter, reasons, resolvable_rows
 from shared.framework.sampling import search, wanted
 from shared.framework.scratch import one_node
@@ -102,7 +101,7 @@ class Kernel:
         takes: Mask = local >= 0
         if rules is not None:
             takes &= ~refused_with(table, rules, table.counters.now(), held)
-        named = NAMED_NODES.refuses(table, sig.spec) if sig.plugins.profile.names_nodes else None
+        named = sig.plugins.left_out(table, sig.spec)
         rows = order if named is None else order[~named[order]]
         found, looked_at = search(rows, start, takes, wanted(sig.plugins.profile, len(rows)))
         examined = len(looked_at) + int(tried is not None and tried not in looked_at)

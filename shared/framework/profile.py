@@ -12,7 +12,7 @@ import numpy as np
 from shared.framework.custom import Plugin, parts_of, registered
 from shared.framework.custom_reserve import Reserving
 from shared.framework.custom_steps import CustomAmounts, CustomFilter, CustomPreFilter, CustomScore
-from shared.framework.layout import ALLOC, F64, INFEASIBLE, PERCENT, ROOM, USED, Totals
+from shared.framework.layout import ALLOC, F64, INFEASIBLE, PERCENT, ROOM, USED, Mask, Totals
 from shared.framework.plugin import LocalScore, StaticFilter, StaticScore
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
 from shared.model.profile import NARROW_MAX, V1_35, Profile, Strategy
@@ -159,6 +159,10 @@ class Plugins:
             weight = self.profile.weight(name)
             if plugin.amounts and weight:
                 yield plugin, weight
+
+    def left_out(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
+        """Nodes that PreFilter leaves out; None unless the pod names those it is tried on."""
+        return NAMED_NODES.refuses(table, spec) if self.profile.names_nodes else None
 
     def custom_parts(self, spec: PodSpec) -> tuple[object, ...]:
         """What of a pod plugins of users read."""

@@ -137,17 +137,10 @@ def _refuse(
     event = refuse(state, work, work.left(), held)
     found = Counter(dict(event.reasons))
     silent = size(asked.nodes) - sum(count for _text, count in answer.failed)
-    if silent > 0 and _names_nodes(state, work.sig):
+    sig = compiled(state, work.sig)
+    if silent > 0 and sig.plugins.left_out(state.table, sig.spec) is not None:
         found[NAMED_NODES.message] += silent
     for text, count in answer.failed:
         found[text] += count
     reasons = tuple(sorted(found.items()))
     return structs.replace(event, reasons=reasons, resolvable=event.resolvable + answer.resolvable)
-
-
-def _names_nodes(state: PlacementState, sig: int) -> bool:
-    """Whether PreFilter tells by name on which nodes such pods are tried, be it on all."""
-    wanted = compiled(state, sig)
-    if not wanted.plugins.profile.names_nodes:
-        return False
-    return NAMED_NODES.refuses(state.table, wanted.spec) is not None
