@@ -40,8 +40,9 @@ class PodTruth:
 
 @dataclass
 class ClusterHistory:
-    """Pods ever, nodes and other objects at the end, and every bind that the API accepted: (uid,
-    node name, ours).
+    """Pods ever, nodes and other objects at the end, and every bind that the API accepted and no
+    restore has undone: (uid, node name, ours). `undone`: when the backups were made (s) from which
+    the cluster was restored, and when that was.
     """
 
     pods: dict[str, PodTruth] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class ClusterHistory:
     binds: list[tuple[str, str, bool]] = field(default_factory=list)
     posts: list[Post] = field(default_factory=list)
     evicted: list[str] = field(default_factory=list)
+    undone: list[tuple[float, float]] = field(default_factory=list)
     namespaces: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     objects: list[ClusterObject] = field(default_factory=list)
 
@@ -59,4 +61,11 @@ class ClusterHistory:
         if not self.posts:
             return {uid: node for uid, node, ours in self.binds if ours}
         done = [p for p in self.posts if p.answer is Answer.DONE and p.epoch == epoch]
-        return {post.uid: post.node for post in done}
+        return {post.uid: post.node for post in done if not self._is_undone(post)}
+
+    def _is_undone(self, post: Post) -> bool:
+        """Whether a restore has undone the bind, or the decision of a bind that came after it."""
+        return any(
+            post.landed_s is not None and post.landed_s > backup_s and post.sent_s <= restored_s
+            for backup_s, restored_s in self.undone
+        )

@@ -32,10 +32,16 @@ def _outcomes(
 ) -> Iterator[Problem]:
     """What the API accepted from us is what the last decision says, and the other way round."""
     name_of = {node: value.name for node, value in facts.nodes.items()}
+    # A pod that a restore brought back has several numbers.
+    numbers: dict[str, list[int]] = {}
+    for pod, uid in sorted(facts.uid_of.items()):
+        numbers.setdefault(uid, []).append(pod)
     for uid, node in sorted(accepted.items()):
         pod = facts.id_of.get(uid, 0)
-        settled = binds.settled.get(pod, [])
+        settled = [one for number in numbers.get(uid, ()) for one in binds.settled.get(number, ())]
         truth = history.pods[uid]
+        if len(numbers.get(uid, ())) > 1 and name_of.get(facts.assigned.get(pod, 0)) == node:
+            continue  # decided before a restore, landed after it, and seen
         if not settled:
             yield ("decision-for-bind", f"pod {pod} ({uid}) bound to {node} without a decision")
         elif settled[-1].outcome != "bound" and not truth.deleted:
@@ -47,8 +53,12 @@ def _outcomes(
             yield ("outcome-is-true", f"pod {pod} is on {node}, journal says {settled[-1]}")
     for pod, settled in sorted(binds.settled.items()):
         uid = facts.uid_of.get(pod, "")
+        if facts.id_of.get(uid) != pod:
+            continue  # undone by a restore: the pod has another number now
         if settled[-1].outcome == "bound" and uid in history.pods:
             truth = history.pods[uid]
+            if truth.deleted and history.undone:
+                continue  # perhaps its bind was undone before it went
             if truth.node != name_of.get(settled[-1].node):
                 yield ("outcome-is-true", f"pod {pod}: journal says bound, cluster {truth.node!r}")
 
@@ -66,7 +76,7 @@ def _whole(
         for pod in sorted(members):
             uid = facts.uid_of.get(pod, "")
             truth = history.pods.get(uid)
-            if truth is None or truth.deleted or truth.node:
+            if truth is None or truth.deleted or truth.node or facts.id_of.get(uid) != pod:
                 continue
             outcomes = [one.outcome for one in binds.settled.get(pod, [])]
             if not {"abandoned", "refused"}.intersection(outcomes):

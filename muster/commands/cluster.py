@@ -42,6 +42,10 @@ class PlaysWhenWatched:
         """See Cluster.identity."""
         return await self._cluster.identity()
 
+    async def newest_revision(self) -> int:
+        """See Cluster.newest_revision."""
+        return await self._cluster.newest_revision()
+
     async def list_all(self, kind: str) -> Watched:
         """See Cluster.list_all."""
         return await self._cluster.list_all(kind)

@@ -69,6 +69,7 @@ FAULTS = (
     "shard-killed-in-hold",
     *dict.fromkeys(MUTATIONS),
     REMADE,
+    "cluster-restored",
 )
 EVENTS = (
     "void-record-skipped",

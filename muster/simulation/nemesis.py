@@ -13,9 +13,18 @@ from muster.checker.journals import decode_events
 from muster.simulation.mesh import SimMesh
 from muster.simulation.network import Way
 from muster.simulation.process import Process
-from muster.simulation.scenario import SPREADERS, Crash, Jump, Mutation, Takeover
+from muster.simulation.scenario import (
+    SPREADERS,
+    Crash,
+    Jump,
+    Mutation,
+    Restore,
+    Takeover,
+)
 from muster.simulation.worlds import BALLAST, make_node, make_spec
-from shared.adapters.sim_cluster import SimCluster, SimPod
+from shared.adapters.sim_cluster import SimCluster
+from shared.adapters.sim_cluster_backup import BUSY, Backup, back_up, restore
+from shared.adapters.sim_cluster_pod import SimPod
 from shared.events.observed import PodsSeen
 from shared.events.permit import HoldAsked
 from shared.machine.crash import CrashPoint
@@ -42,11 +51,13 @@ class Nemesis:
     def __init__(self, mesh: SimMesh, cluster: SimCluster) -> None:
         self.mesh, self.cluster = mesh, cluster
         self.rng = random.Random(f"{mesh.scenario.seed}/nemesis")
+        self.restore_rng = random.Random(f"{mesh.scenario.seed}/restored")
         self.services_rng = random.Random(f"{mesh.scenario.seed}/services")
         self.extra: list[Arrival] = []
         self.healed = False
         self.owed: list[Crash] = list(mesh.scenario.crashes)
         self.nodes_made = 100
+        self.undone: list[tuple[float, float]] = []
         self.to_remake = 0
         self._loop = asyncio.get_running_loop()
         if mesh.scenario.hunts_holds:
@@ -68,6 +79,8 @@ class Nemesis:
             self._at(mutation.at_s, partial(self._mutate, mutation))
         for at_s, journal in scenario.tears:
             self._at(at_s, partial(self._tear, journal))
+        if scenario.restore is not None:
+            self._at(scenario.restore.backup_s, partial(self._back_up, scenario.restore))
 
     def _at(self, at_s: float, call: Callable[[], None]) -> None:
         self._loop.call_at(at_s, call)
@@ -226,6 +239,29 @@ class Nemesis:
         }
         if deeds[mutation.kind]():
             self.mesh.seen[mutation.kind] += 1
+
+    def _back_up(self, plan: Restore) -> None:
+        backup = back_up(self.cluster)
+        self._at(plan.at_s, partial(self._restore, backup, plan))
+
+    def _restore(self, backup: Backup, plan: Restore) -> None:
+        """The cluster is as it was, and sometimes a process dies of the outage. It is done once the
+        mesh has seen some of what is undone: backups are older than watches are late.
+        """
+        process = self.mesh.owner_of("ingest/0")
+        if process is None or process.owner is None or process.owner.state.revision <= BUSY:
+            if not self.healed:
+                self._loop.call_later(RETRY_S, self._restore, backup, plan)
+            return
+        self.undone.append((plan.backup_s, self._loop.time()))
+        self.mesh.wire.listed.clear()
+        restore(self.cluster, backup, plan.is_bumped)
+        self.mesh.seen["cluster-restored"] += 1
+        for journal in ("ingest/0", "binding/0"):
+            if self.restore_rng.random() < 0.3:
+                self._at(
+                    self._loop.time() + self.restore_rng.random(), partial(self._kill, journal)
+                )
 
     def _pick(self, wanted: Callable[[SimPod], bool]) -> SimPod | None:
         found = [pod for pod in self.cluster.pods.values() if wanted(pod)]

@@ -140,6 +140,10 @@ class SimNetwork:
         await self._trip()
         return await self.wire.cluster.identity()
 
+    async def newest_revision(self) -> int:
+        """See Cluster.newest_revision."""
+        return await self.wire.cluster.newest_revision()
+
     async def _trip(self) -> None:
         rng, faults = self.wire.rng, self.wire.faults
         spike_s = 1.5 * rng.random() if rng.random() < faults.lag_spike else 0.0

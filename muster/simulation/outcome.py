@@ -23,10 +23,14 @@ def digest(records: Mapping[str, Sequence[bytes]]) -> str:
 
 
 def history_of(
-    cluster: SimCluster, extra: Sequence[Arrival], posts: Sequence[Post]
+    cluster: SimCluster,
+    extra: Sequence[Arrival],
+    posts: Sequence[Post],
+    undone: Sequence[tuple[float, float]] = (),
 ) -> ClusterHistory:
     """The cluster's history in the checker's words."""
     history = ClusterHistory(nodes=list(cluster.nodes.values()), posts=list(posts))
+    history.undone = list(undone)
     history.objects = list(cluster.objects.values())
     arrivals = (*cluster.world.arrivals, *extra)
     is_ruled = any(arrival.pods.spec.has_rules for arrival in arrivals)
@@ -51,6 +55,10 @@ def history_of(
                 history.evicted.append(pod.uid)
             case "delete":
                 pod.deleted = True
+            case "restore":
+                pod.node, pod.by_mesh = change.node, False
+                pod.deleted = pod.evicted = False
+                history.binds = [bind for bind in history.binds if bind[0] != pod.uid]
             case _:
                 pass
     for uid, live in cluster.pods.items():

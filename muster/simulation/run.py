@@ -155,7 +155,8 @@ class Run:
 
     def history(self) -> ClusterHistory:
         """The cluster's side of the story so far."""
-        return history_of(self.cluster, self.nemesis.extra, self.wire.posts)
+        undone = self.nemesis.undone
+        return history_of(self.cluster, self.nemesis.extra, self.wire.posts, undone)
 
     def names(self, epoch: int) -> dict[str, str]:
         """Stored name -> plain name of one epoch's journals."""

@@ -120,6 +120,17 @@ REMADE_MAX = 3
 
 
 @dataclass(frozen=True)
+class Restore:
+    """A backup of the cluster is made, and the cluster restored from it. `is_bumped`: to a revision
+    above all others.
+    """
+
+    backup_s: float
+    at_s: float
+    is_bumped: bool
+
+
+@dataclass(frozen=True)
 class Scenario:
     """One run, completely."""
 
@@ -144,6 +155,7 @@ class Scenario:
     deadline_s: float = DEADLINE_S
     speed: float = 1.0
     judges: Judges | None = None  # who stands for extenders
+    restore: Restore | None = None
 
 
 CONFIG: dict[str, Any] = {
@@ -203,6 +215,7 @@ def make_scenario(seed: int, world: World | None = None, placements: int = PLACE
         network=_network_faults(rng, pairs),
         placements=placements,
         speed=max(1.0, last_ms / ARRIVALS_MS_MAX),
+        restore=None if world.objects else _restore(random.Random(f"{seed}/restore")),
     )
 
 
@@ -255,6 +268,15 @@ def _mutations(rng: random.Random, pairs: list[tuple[str, CrashPoint]]) -> tuple
     if _lists_doubted(pairs):
         drawn += [Mutation(rng.uniform(10, HEAL_S - 2), "history-compacted") for _ in range(4)]
     return tuple(sorted(drawn, key=lambda mutation: mutation.at_s))
+
+
+def _restore(rng: random.Random) -> Restore | None:
+    """In one of six seeds."""
+    if rng.random() >= 1 / 6:
+        return None
+    backup_s = rng.uniform(1.5, HEAL_S - 5)
+    at_s = min(backup_s + rng.uniform(0.3, 6), HEAL_S - 1)
+    return Restore(backup_s, at_s, is_bumped=rng.random() < 0.4)
 
 
 def _remakes(rng: random.Random) -> tuple[Mutation, ...]:

@@ -102,6 +102,8 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     (Phase.FENCING, "refused"): Phase.FENCE,
     **{(phase, "node_gone_unsent"): Phase.ABANDONED for phase in UNSENT},
     **{(phase, "node_gone"): Phase.FENCE for phase in SENT},
+    **{(phase, "restored_unsent"): Phase.ABANDONED for phase in UNSENT},
+    **{(phase, "restored"): Phase.FENCE for phase in SENT},
     **{(phase, "fact_ours"): Phase.BOUND for phase in OPEN},
     **{(phase, "fact_other"): Phase.FOREIGN for phase in OPEN},
     **{(phase, "pod_gone"): Phase.GONE for phase in OPEN},

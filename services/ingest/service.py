@@ -2,7 +2,8 @@
 
 It resumes from the revisions in the owner's state, so a new owner lists only at the very first
 start, when the cluster no longer keeps them, or where a list was broken off. Lists and the watch
-never overlap: what one says about an object can then not overtake what the other says.
+never overlap: what one says about an object can then not overtake what the other says. Before each
+of them it looks whether the cluster's revision fell: then etcd was restored, and all is listed.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from shared.events.base import Event
 from shared.events.ingest import ListAsked
 from shared.events.observed import (
     BudgetsSeen,
+    ClusterRestored,
     GangsSeen,
     ListBegan,
     ListEnded,
@@ -25,7 +27,7 @@ from shared.events.observed import (
     WorldOpened,
 )
 from shared.machine.runtime import OFFERS_MAX, Offers
-from shared.ports.cluster import OBJECTS, Cluster, Gone, Marks, Watched
+from shared.ports.cluster import OBJECTS, Cluster, Gone, Marks, Restored, Watched
 
 PODS_PER_TURN = 32_768
 POLL_S = 0.001
@@ -53,6 +55,8 @@ class IngestShell:
         self._asked: dict[str, bool] = {}
         self._since = 0
         self._marks: dict[str, int] = {}
+        self._newest = 0  # the highest revision that was seen
+        self._is_restored = self._is_restored_told = False
         self._pods = 0
         self._tries = 0
 
@@ -61,6 +65,7 @@ class IngestShell:
         self._owner = owner
         self._since = owner.state.revision
         self._marks = dict(owner.state.marks)
+        self._newest = max((self._since, *self._marks.values()))
         self._asked.update(owner.state.broken_off)
         if OBJECTS in self._cluster.kinds and not owner.state.listed_objects:
             # The journal may be older than our knowing of them.
@@ -71,6 +76,11 @@ class IngestShell:
         """List again what the core doubts; the watch rests meanwhile."""
         assert isinstance(effect, ListAsked), f"effect {effect_id}: {effect}"
         self._asked[effect.kind] = True
+        if self._owner is not None and self._owner.state.is_restored:
+            if not self._is_restored_told:
+                self._tell_restored("a list shows pods older than they were seen")
+        else:
+            self._is_restored_told = False
         if self._watching is not None:
             self._watching.cancel()
 
@@ -89,6 +99,9 @@ class IngestShell:
             except Gone as error:
                 log.info("listing everything again: %s", error)
                 self._asked = dict.fromkeys(self._cluster.kinds, True)
+            except Restored as error:
+                self._is_restored = True
+                log.info("%s", error)
             except (OSError, TimeoutError) as error:
                 # Watches end all the time; only a cluster that stays away is worth a warning.
                 level = logging.INFO if self._tries < QUIET_TRIES else logging.WARNING
@@ -112,8 +125,10 @@ class IngestShell:
             # failed, what others showed may be gone by the time the watch begins.
             self._asked = dict.fromkeys(self._cluster.kinds, True)
         while True:
-            while self._asked:
+            await self._notice_restored()
+            if self._asked:
                 await self._list([kind for kind in self._cluster.kinds if kind in self._asked])
+                continue
             self._watching = asyncio.get_running_loop().create_task(self._watch())
             try:
                 await self._watching
@@ -125,12 +140,35 @@ class IngestShell:
                 await asyncio.gather(self._watching, return_exceptions=True)
                 self._watching = None
 
+    async def _notice_restored(self) -> None:
+        """List everything of a cluster that was restored from a backup."""
+        if not self._newest:
+            return
+        revision = await self._cluster.newest_revision()
+        if revision >= self._newest and not self._is_restored:
+            return
+        self._tell_restored(f"it is at revision {revision}, {self._newest} was seen before")
+        await self._offer(ClusterRestored(revision))
+        self._asked = dict.fromkeys(self._cluster.kinds, True)
+        self._since = self._newest = 0
+        self._marks = {}
+        self._is_restored = False
+
+    def _tell_restored(self, evidence: str) -> None:
+        self._is_restored_told = True
+        log.warning(
+            "the cluster was restored from a backup (%s): listing everything again, and giving up "
+            "binds under way",
+            evidence,
+        )
+
     async def _list(self, kinds: Sequence[str]) -> None:
         """List some kinds; after a list of all, watch on from the oldest of them."""
         oldest = 0
         for kind in kinds:
             listed = await self._cluster.list_all(kind)
             self._asked.pop(kind)
+            self._newest = max(self._newest, listed.revision, *listed.marks.values())
             await self._offer(ListBegan(kind, listed.revision, tuple(listed.marks.items())))
             for event in grouped(listed.events):
                 await self._offer(event)
@@ -161,6 +199,7 @@ class IngestShell:
             for event in events:
                 await self._offer(event)
         self._since = watched.revision
+        self._newest = max(self._newest, watched.revision, *watched.marks.values())
         self._advance(watched.marks)
 
     def _advance(self, marks: Marks) -> None:

@@ -84,8 +84,8 @@ class KubeCluster:
         self.events = KubeEvents(client, (*schedulers, "muster")[0])
         self.writes = KubeWrites(client, self.events)
         self._sources = {
-            "nodes": Source(NODES_PATH, timeout_s=QUIET_S, is_quiet=True),
-            "budgets": Source(BUDGETS_PATH, timeout_s=QUIET_S, is_quiet=True),
+            "nodes": Source(NODES_PATH, timeout_s=QUIET_S),
+            "budgets": Source(BUDGETS_PATH, timeout_s=QUIET_S),
             "pods": Source(PODS_PATH, UNFINISHED),
         }
         self._others: dict[str, Kind] = {}
@@ -129,14 +129,14 @@ class KubeCluster:
     async def list_all(self, kind: str) -> Watched:
         """Raises ConnectionError, TimeoutError."""
         if kind == "gangs" and not await self._discover():
-            return Watched(await self._revision(), ())
+            return Watched(await self.newest_revision(), ())
         if kind == OBJECTS:
             await self._discover()
             lists = await together(*map(self._list, self._others))
             events = tuple(event for listed in lists for event in listed.events)
             marks = {name: at for listed in lists for name, at in listed.marks.items()}
             oldest = min(marks.values(), default=0)
-            return Watched(oldest or await self._revision(), events, marks)
+            return Watched(oldest or await self.newest_revision(), events, marks)
         return await self._list(kind)
 
     async def _list(self, kind: str, at: int = 0) -> Watched:
@@ -148,7 +148,7 @@ class KubeCluster:
         return Watched(revision, events, {kind: revision})
 
     async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
-        """Raises Gone, ConnectionError."""
+        """Raises Gone, Restored, ConnectionError."""
         if await self._discover():
             # Pods mean something only beside their groups, and another process may have watched
             # before: groups as they were where their watch goes on, so that nothing is older.
@@ -195,12 +195,12 @@ class KubeCluster:
             found = await pod_groups(self._client)
             if found is not None:
                 self._groups_as = found.resource
-                self._sources["gangs"] = Source(found.path, timeout_s=QUIET_S, is_quiet=True)
+                self._sources["gangs"] = Source(found.path, timeout_s=QUIET_S)
             else:
                 self._sources.pop("gangs", None)
             self._others = {kind.resource: kind for kind in await served(self._client, OTHER_KINDS)}
             for kind in self._others.values():
-                self._sources[kind.resource] = Source(kind.path, timeout_s=QUIET_S, is_quiet=True)
+                self._sources[kind.resource] = Source(kind.path, timeout_s=QUIET_S)
             self._is_discovered = True
         return "gangs" in self._sources
 
@@ -209,8 +209,8 @@ class KubeCluster:
         await self._discover()
         return self._groups_as
 
-    async def _revision(self) -> int:
-        """How new the cluster is now."""
+    async def newest_revision(self) -> int:
+        """Raises ConnectionError, TimeoutError."""
         body = await self._client.get(f"{NODES_PATH}?limit=1")
         return int(msgspec.json.decode(body, type=_Collection).metadata.resourceVersion)
 

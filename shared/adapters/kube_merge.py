@@ -33,7 +33,7 @@ class MergedWatch:
         self._come, self._room = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> AsyncIterator[Watched]:
-        """Raises Gone."""
+        """Raises Gone, Restored."""
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(self._follow(watch)) for watch, _ in self._watches.values()]
         for task in tasks:

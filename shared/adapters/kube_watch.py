@@ -14,9 +14,9 @@ import aiohttp
 import msgspec
 
 from shared.adapters.kube_client import KubeClient, Status
-from shared.adapters.kube_objects import Change, Meta
+from shared.adapters.kube_objects import Change, ListMeta, Meta
 from shared.adapters.kube_resources import Reader, read_item
-from shared.ports.cluster import Gone
+from shared.ports.cluster import Gone, Restored
 
 SILENT_S = 75.0
 """Bookmarks come once a minute: a longer silence is a dead connection."""
@@ -31,22 +31,22 @@ class _Marked(msgspec.Struct):
     metadata: Meta
 
 
+class _Collection(msgspec.Struct):
+    metadata: ListMeta
+
+
 _change = msgspec.json.Decoder(Change[msgspec.Raw])
 _marked = msgspec.json.Decoder(_Marked)
+_collection = msgspec.json.Decoder(_Collection)
 _status = msgspec.json.Decoder(Status)
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A collection to watch. Its watches are renewed after a random time within `timeout_s`.
-
-    `is_quiet`: it seldom changes, so the server must be made to look how new it is. A list does
-    that, and the bookmark just before the end of the watch then tells.
-    """
+    """A collection to watch. Its watches are renewed after a random time within `timeout_s`."""
 
     path: str
     query: str = ""
     timeout_s: tuple[int, int] = (240, 600)
-    is_quiet: bool = False
 
 
 class ResourceWatch:
@@ -64,7 +64,7 @@ class ResourceWatch:
         self._tries = 0
 
     async def run(self) -> AsyncIterator[None]:
-        """Yields after each piece of the stream that the reader took. Raises Gone."""
+        """Yields after each piece of the stream that the reader took. Raises Gone, Restored."""
         while True:
             try:
                 async for _ in self._stream():
@@ -90,8 +90,7 @@ class ResourceWatch:
             f"&timeoutSeconds={random.randint(*source.timeout_s)}"
             f"{'&' + source.query if source.query else ''}"
         )
-        if source.is_quiet:
-            await self._client.get(f"{source.path}?limit=1")
+        await self._look()
         async with self._client.stream(path, self._silent_s) as answer:
             if answer.status != 200:
                 await self._refused(answer)
@@ -102,6 +101,19 @@ class ResourceWatch:
                 if lines:
                     self._take(lines)
                     yield
+
+    async def _look(self) -> None:
+        """Ask how new the collection is. That makes the server look, too: where changes are rare,
+        the bookmark just before the end of the watch then tells.
+        """
+        body = await self._client.get(f"{self._source.path}?limit=1")
+        self._is_at(int(_collection.decode(body).metadata.resourceVersion))
+
+    def _is_at(self, revision: int) -> None:
+        """Raises Restored: a revision never falls unless etcd is put back."""
+        if revision < self.confirmed:
+            path, seen = self._source.path, self.confirmed
+            raise Restored(f"{path} is at revision {revision}, and {seen} was seen before")
 
     async def _refused(self, answer: aiohttp.ClientResponse) -> None:
         body = await answer.read()
@@ -117,7 +129,7 @@ class ResourceWatch:
         raise ConnectionError(f"{answer.status}: {message}")
 
     def _take(self, lines: list[bytes]) -> None:
-        """Raises Gone, ConnectionError."""
+        """Raises Gone, Restored, ConnectionError."""
         reader = self._reader
         for line in lines:
             if not line:
@@ -134,7 +146,7 @@ class ResourceWatch:
                 self._unusual(line)
             elif change.type != "BOOKMARK":
                 reader.seen(change.object)
-            self.confirmed = int(change.object.metadata.resourceVersion)
+            self._confirm(change.object.metadata)
 
     def _unusual(self, line: bytes) -> None:
         """An error, a bookmark without a spec, or an object that cannot be used."""
@@ -147,4 +159,9 @@ class ResourceWatch:
         if change.type != "BOOKMARK":
             item = read_item(self._reader, self._decode, bytes(change.object))
             assert item is None, f"{self._source.path}: a line that is no change, yet an object"
-        self.confirmed = int(_marked.decode(change.object).metadata.resourceVersion)
+        self._confirm(_marked.decode(change.object).metadata)
+
+    def _confirm(self, meta: Meta) -> None:
+        revision = int(meta.resourceVersion)
+        self._is_at(revision)
+        self.confirmed = revision

@@ -16,6 +16,7 @@ from shared.adapters.sim_cluster_agenda import Agenda
 from shared.adapters.sim_cluster_config import SimConfig
 from shared.adapters.sim_cluster_history import Happened, Kind
 from shared.adapters.sim_cluster_log import WatchLog
+from shared.adapters.sim_cluster_pod import SimPod
 from shared.adapters.sim_cluster_starts import Starts
 from shared.adapters.sim_cluster_volumes import SimVolumes
 from shared.events.base import Event
@@ -53,17 +54,6 @@ UNASSIGNED = "-"
 DONE = Answer.DONE  # Python 3.11 looks members of an enum up slowly
 GONE, BUSY, UNKNOWN = PodRead(Answer.GONE), PodRead(Answer.BUSY), PodRead(Answer.UNKNOWN)
 STALE, ASSIGNED, REFUSED = map(PodRead, (Answer.STALE, Answer.ASSIGNED, Answer.REFUSED))
-
-
-class SimPod:
-    """One live pod; `batch` is the index of the arrival that created it."""
-
-    __slots__ = ("batch", "deleting", "gated", "name", "node", "revision", "uid")
-
-    def __init__(self, uid: str, name: str, batch: int, revision: int, gated: bool) -> None:
-        """Created, unassigned."""
-        self.uid, self.name, self.batch, self.revision = uid, name, batch, revision
-        self.node, self.deleting, self.gated = "", False, gated
 
 
 class SimCluster:
@@ -271,6 +261,10 @@ class SimCluster:
         """End every open watch with a connection error."""
         self._log.break_all()
 
+    def restored(self) -> None:
+        """It is as it was at another time (shared/adapters/sim_cluster_backup.py)."""
+        self._log.restore(self.revision)
+
     def _watch_breaks(self) -> bool:
         rate = self.config.watch_break
         return bool(rate) and self._random.random() < rate
@@ -281,6 +275,11 @@ class SimCluster:
         """The world's name unless configured."""
         await self._travel()
         return self.config.identity or f"simulated-{self.world.name}"
+
+    async def newest_revision(self) -> int:
+        """See the port."""
+        await self._travel()
+        return self.revision
 
     async def list_all(self, kind: str) -> Watched:
         """All objects of one kind at the current revision."""
@@ -300,7 +299,7 @@ class SimCluster:
 
     def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
         """See the port; one log has no marks."""
-        return self._log.watch(since)
+        return self._log.watch(since, self.revision)
 
     async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
         """POST bindings in order."""

@@ -21,6 +21,7 @@ from shared.ports.cluster import (
     PastBind,
     PodRead,
     PodRef,
+    Restored,
     VolumeRequest,
     Watched,
 )
@@ -69,12 +70,16 @@ class SimClusterClient:
         """Raises ConnectionError."""
         return wire.text_decoder.decode(await self._call("identity", None))
 
+    async def newest_revision(self) -> int:
+        """Raises ConnectionError."""
+        return wire.number_decoder.decode(await self._call("newest_revision", None))
+
     async def list_all(self, kind: str) -> Watched:
         """Raises ConnectionError."""
         return wire.read_watched(await self._call("list_all", kind))
 
     async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
-        """Raises Gone, ConnectionError. One log has no marks."""
+        """Raises Gone, Restored, ConnectionError. One log has no marks."""
         reader, writer = await _connect(self._address)
         try:
             writer.write(wire.frame(wire.Call(0, "watch", wire.raw(since))))
@@ -82,6 +87,8 @@ class SimClusterClient:
                 reply = wire.reply_decoder.decode(await wire.read_frame(reader))
                 if reply.error == "gone":
                     raise Gone(wire.text_decoder.decode(reply.result))
+                if reply.error == "restored":
+                    raise Restored(wire.text_decoder.decode(reply.result))
                 if reply.error:
                     raise ConnectionError(wire.text_decoder.decode(reply.result))
                 yield wire.read_watched(reply.result)

@@ -19,6 +19,7 @@ Kind = Literal[
     "touch",
     "evict",
     "delete",
+    "restore",
 ]
 
 

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable
 
 from shared.events.base import Event
-from shared.ports.cluster import Gone, Watched
+from shared.ports.cluster import Gone, Restored, Watched
 
 EVENTS_PER_DELIVERY = 256
 
@@ -44,6 +44,12 @@ class WatchLog:
         self._break_count += 1
         self._wake()
 
+    def restore(self, revision: int) -> None:
+        """Whoever has seen a later revision sees that it is undone; the others must list."""
+        self.forget()
+        self._forgotten = revision
+        self.break_all()
+
     def _drop(self, count: int) -> None:
         if count:
             self._forgotten = self._revisions[count - 1]
@@ -56,12 +62,14 @@ class WatchLog:
             if not future.done():
                 future.set_result(None)
 
-    async def watch(self, since: int) -> AsyncIterator[Watched]:
-        """Raises Gone when deliveries after `since` are no longer kept, ConnectionError when the
-        watch is broken.
+    async def watch(self, since: int, newest: int) -> AsyncIterator[Watched]:
+        """Raises Gone when deliveries after `since` are no longer kept, Restored when it is beyond
+        the cluster's `newest` revision, ConnectionError when the watch is broken.
         """
         loop = asyncio.get_running_loop()
         breaks = self._break_count
+        if since > newest:
+            raise Restored(f"the cluster is at revision {newest}, {since} was seen before")
         if since < self._forgotten:
             raise Gone(f"revision {since} is no longer kept")
         at = self._first + bisect_right(self._revisions, since)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from shared.adapters import sim_cluster_wire as wire
-from shared.ports.cluster import Cluster, Gone
+from shared.ports.cluster import Cluster, Gone, Restored
 
 UNIX = "unix:"
 
@@ -34,6 +34,7 @@ class SimClusterServer:
         self._writers: dict[asyncio.StreamWriter, bool] = {}
         self._methods: dict[str, Callable[[msgspec.Raw], Awaitable[msgspec.Raw]]] = {
             "identity": self._identity,
+            "newest_revision": self._newest_revision,
             "list_all": self._list_all,
             "bind": self._bind,
             "bind_volumes": self._bind_volumes,
@@ -100,11 +101,16 @@ class SimClusterServer:
                 await _send(writer, wire.Reply(call.id, wire.raw_watched(watched)))
         except Gone as error:
             await _send(writer, wire.Reply(call.id, wire.raw(str(error)), "gone"))
+        except Restored as error:
+            await _send(writer, wire.Reply(call.id, wire.raw(str(error)), "restored"))
         except ConnectionError as error:
             await _send(writer, wire.Reply(call.id, wire.raw(str(error)), "broken"))
 
     async def _identity(self, _arguments: msgspec.Raw) -> msgspec.Raw:
         return wire.raw(await self._cluster.identity())
+
+    async def _newest_revision(self, _arguments: msgspec.Raw) -> msgspec.Raw:
+        return wire.raw(await self._cluster.newest_revision())
 
     async def _list_all(self, arguments: msgspec.Raw) -> msgspec.Raw:
         listed = await self._cluster.list_all(wire.text_decoder.decode(arguments))

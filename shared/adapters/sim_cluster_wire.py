@@ -23,7 +23,9 @@ class Call(msgspec.Struct, array_like=True):
 
 
 class Reply(msgspec.Struct, array_like=True):
-    """An answer, or one delivery of a watch. `error` is empty, `gone` or `broken`."""
+    """An answer, or one delivery of a watch. `error` is empty, `gone`, `restored`
+    or `broken`.
+    """
 
     id: int
     result: msgspec.Raw

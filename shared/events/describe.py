@@ -198,12 +198,16 @@ WORLD: dict[type[Event], Line] = {
     ingest.StorageGone: lambda e, v: f"{_one_of(split(e.uids), v)} gone",
     ingest.NamespacesSet: lambda e, v: f"labels of {len(e.labels)} namespaces",
     ingest.WorldListed: lambda e, v: "the world is known" if e.complete else "a world is listed",
+    ingest.WorldRestored: lambda e, v: (
+        "the restored cluster is known" if e.listed else "the cluster was restored from a backup"
+    ),
     ingest.Happened: lambda e, v: f"in the cluster: {', '.join(e.kinds)}",
     ingest.ListApplied: lambda e, v: f"list of {e.kind} applied, {e.derived_deletes} deletes",
     ingest.ListDoubted: lambda e, v: f"list of {e.kind} doubted, {e.derived_deletes} deletes",
     ingest.ListAsked: lambda e, v: f"list of {e.kind} asked for (effect {e.effect})",
     ingest.SourceAdvanced: lambda e, v: f"consumed up to revision {e.revision}",
     observed.WorldOpened: lambda e, v: f"cluster {e.cluster}",
+    observed.ClusterRestored: lambda e, v: f"cluster restored, now at revision {e.revision}",
     observed.PodsSeen: _seen,
     observed.PodsBoundSeen: _uids("seen with a node"),
     observed.PodsStartedSeen: _uids("started"),

@@ -265,6 +265,17 @@ class WorldListed(Event, frozen=True, gc=False):
         return ("queueing",)
 
 
+class WorldRestored(Event, frozen=True, gc=False):
+    """The cluster was restored from a backup, so what was known of it may be undone. `listed`
+    False: it begins to be listed again; True: it is known, and undone pods have other numbers.
+    """
+
+    listed: bool
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
+
+
 class Happened(Event, frozen=True, gc=False):
     """Events of these kinds (shared/model/wakes.py) are among the facts told so far; only kinds for
     which a plugin of a user may have pods wait.
@@ -327,6 +338,7 @@ IngestEvent = (
     | StorageGone
     | NamespacesSet
     | WorldListed
+    | WorldRestored
     | ListApplied
     | ListDoubted
     | ListAsked

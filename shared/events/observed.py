@@ -16,6 +16,12 @@ class WorldOpened(Event, frozen=True, gc=False):
     cluster: str
 
 
+class ClusterRestored(Event, frozen=True, gc=False):
+    """The cluster was restored from a backup: its revision now lies below one that was seen."""
+
+    revision: int
+
+
 class PodsSeen(Event, frozen=True, gc=False):
     """Pods of one spec, namespace and label set, added or changed.
 
@@ -229,6 +235,7 @@ class ExtendersAnswered(Event, frozen=True, gc=False):
 Observation = (
     Configured
     | WorldOpened
+    | ClusterRestored
     | PodsSeen
     | PodsBoundSeen
     | PodsStartedSeen

@@ -89,6 +89,10 @@ class Gone(Exception):
     """The revision to resume from is no longer kept (410): list again."""
 
 
+class Restored(Exception):
+    """The cluster was restored from a backup: it is at an older revision than one that was seen."""
+
+
 class Cluster(Protocol):
     """A client of the cluster. Every call may take long; none may be trusted to come back.
 
@@ -101,6 +105,10 @@ class Cluster(Protocol):
         """A name that no other cluster has (the uid of kube-system)."""
         ...
 
+    async def newest_revision(self) -> int:
+        """The cluster's revision now. It falls only when the cluster is restored from a backup."""
+        ...
+
     async def list_all(self, kind: str) -> Watched:
         """All objects of one of its `kinds`, consistently: none that was there at the revision is
         missing, though one that is newer than it may be there.
@@ -109,7 +117,7 @@ class Cluster(Protocol):
 
     def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
         """Everything after a revision, for ever; of a part that has a mark beyond it nothing up to
-        its mark. Raises Gone.
+        its mark. Raises Gone, Restored.
         """
         ...
 

@@ -53,7 +53,7 @@ def _queue_all(state: BindingState, pods: I64, targets: I64) -> bool:
     """The usual case: every pod is named and idle, every node known."""
     table = state.table
     rows = table.rows(pods)
-    if int(rows.min()) < 0 or int(targets.max()) > state.last_node:
+    if int(rows.min()) < 0 or int(targets.max()) > state.last_node or state.is_restoring:
         return False
     ready = (table.flags[rows] == (NAMED | NEEDED)) & (table.phases[rows] == Phase.IDLE)
     if not ready.all() or not (state.node_marks[targets] == NODE_LIVE).all():
@@ -79,6 +79,7 @@ def _reserve_one(state: BindingState, pod: int, target: int) -> None:
         and state.node_mark(target) == NODE_LIVE
         and pod not in state.volumes
         and pod not in state.hooked
+        and not state.is_restoring
     ):
         table.phases[row] = QUEUED
         table.nodes[row] = target
@@ -101,6 +102,8 @@ def known(state: BindingState, row: int) -> None:
     mark = state.node_mark(table.nodes.item(row))
     if mark == NODE_GONE:
         move(state, row, "node_gone_unsent")
+    elif state.is_restoring:
+        move(state, row, "restored_unsent")
     elif mark == NODE_LIVE and table.flags.item(row) & NAMED:
         if has_permit(state, table.ids.item(row)):
             move(state, row, "known_to_ask_permit")

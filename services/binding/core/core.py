@@ -50,6 +50,7 @@ class BindingCore:
             ingest.PodsGone: facts.pods_gone,
             ingest.NodesSet: facts.nodes_set,
             ingest.NodesGone: facts.nodes_gone,
+            ingest.WorldRestored: facts.world_restored,
             Reserved: _reserved,
             VolumesChosen: _reserved,
             GangCommitted: _committed,

@@ -10,7 +10,14 @@ from services.binding.core.rows import is_where_sent, move, settle_rows
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
 from services.binding.core.table import FACT, MAYBE, NAMED, NEEDED
 from services.binding.transitions import UNSENT, Phase
-from shared.events.ingest import NodesGone, NodesSet, PodsAssigned, PodsGone, PodsNamed
+from shared.events.ingest import (
+    NodesGone,
+    NodesSet,
+    PodsAssigned,
+    PodsGone,
+    PodsNamed,
+    WorldRestored,
+)
 from shared.model.columns import I64, join, split, unpack
 
 
@@ -173,14 +180,33 @@ def nodes_gone(state: BindingState, event: NodesGone) -> None:
 
 
 def _node_gone(state: BindingState, row: int, name: str) -> None:
+    pod = state.table.ids.item(row)
+    _give_up(state, row, "node_gone")
+    if state.table.phases.item(row):
+        state.lost_names[pod] = name
+
+
+def _give_up(state: BindingState, row: int, event: str) -> None:
+    """End the bind at once if none was sent, else by a fence."""
     table = state.table
     phase = Phase(table.phases.item(row))
     if phase in UNSENT and not table.flags.item(row) & MAYBE:
-        move(state, row, "node_gone_unsent")
+        move(state, row, f"{event}_unsent")
+    elif phase not in (Phase.FENCE, Phase.FENCING):
+        move(state, row, event)
+        table.flags[row] |= MAYBE
+        state.due[table.ids.item(row)] = state.now_ms
+
+
+def world_restored(state: BindingState, event: WorldRestored) -> None:
+    """Binds were decided from what is undone: they are given up, and so are those that are decided
+    until the restored cluster is known. Its revisions run from a lower one, so none is held.
+    """
+    state.is_restoring = not event.listed
+    if event.listed:
         return
-    state.lost_names[table.ids.item(row)] = name
-    if phase in (Phase.FENCE, Phase.FENCING):
-        return
-    move(state, row, "node_gone")
-    table.flags[row] |= MAYBE
-    state.due[table.ids.item(row)] = state.now_ms
+    table = state.table
+    table.revisions[: table.used] = 0
+    state.written.clear()
+    for row in np.flatnonzero(table.phases[: table.used]).tolist():
+        _give_up(state, row, "restored")

@@ -87,6 +87,7 @@ class Saved(msgspec.Struct, kw_only=True):
     judge_new: list[VictimsAsked] = []
     judged: list[ExtendersPreempted] = []
     errors: list[tuple[int, str]] = []
+    is_restoring: bool = False
 
 
 def dump(state: BindingState) -> Any:
@@ -141,6 +142,7 @@ def dump(state: BindingState) -> Any:
         judge_new=[state.judge_new[ask] for ask in sorted(state.judge_new)],
         judged=[state.judged[ask] for ask in sorted(state.judged)],
         errors=sorted(state.errors.items()),
+        is_restoring=state.is_restoring,
     )
     return _without_new(msgspec.to_builtins(saved, builtin_types=(bytes,)))
 
@@ -155,6 +157,7 @@ def _without_new(body: dict[str, Any]) -> dict[str, Any]:
             body,
             ("promises", "promises_over", "last_promise", "taken", "judge_new", "judged", "errors"),
         ),
+        (body, ("is_restoring",)),
         (body["config"], ("permit", "pre_bind", "bind", "post_bind", "binder", "preempters")),
     ):
         for name in names:
@@ -288,6 +291,7 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.judge_new = {one.ask: one for one in saved.judge_new}
     state.judged = {one.ask: one for one in saved.judged}
     state.errors = dict(saved.errors)
+    state.is_restoring = saved.is_restoring
     state.recent.extend(saved.recent)
     state.recent_bytes = sum(len(ids) for _at_ms, ids, _nodes in saved.recent)
     for message, pods, times in saved.written:

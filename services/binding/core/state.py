@@ -85,6 +85,7 @@ class BindingState(MachineState):
         self.node_marks: NDArray[np.int8] = np.zeros(64, np.int8)
         self.last_node = 0
         self.lost_names: dict[int, str] = {}  # pod -> its node's name, once that node is gone
+        self.is_restoring = False  # the cluster was restored, and is not listed again yet
         self.open = 0
         self.waiting: dict[int, bool] = {}
         self.volumes: dict[int, tuple[Choice, ...]] = {}  # to be bound before their pods

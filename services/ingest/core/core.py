@@ -7,14 +7,15 @@ from services.ingest.core import happened, saved
 from services.ingest.core.assigned import pods_bound_seen
 from services.ingest.core.config import Config, parse_config
 from services.ingest.core.groups import budgets_gone, budgets_seen, gangs_gone, gangs_seen
-from services.ingest.core.lists import FIRST, list_began, list_ended
+from services.ingest.core.lists import list_began, list_ended
 from services.ingest.core.nodes import nodes_gone, nodes_seen
 from services.ingest.core.objects import objects_gone, objects_seen, tell_storage
 from services.ingest.core.pods import pods_deleted_seen, pods_seen
 from services.ingest.core.queued import requeue
+from services.ingest.core.restored import cluster_restored
 from services.ingest.core.spreading import respread
 from services.ingest.core.started import pods_started_seen
-from services.ingest.core.state import IngestState, WrongCluster
+from services.ingest.core.state import FIRST, IngestState, WrongCluster
 from shared.events import observed as seen
 from shared.events.base import Configured, Event
 from shared.events.ingest import (
@@ -50,6 +51,7 @@ class IngestCore:
         self._evolve: dict[type, Callable[[IngestState, Any], None]] = {
             Configured: _configured,
             seen.WorldOpened: _world_opened,
+            seen.ClusterRestored: cluster_restored,
             seen.PodsSeen: pods_seen,
             seen.PodsBoundSeen: pods_bound_seen,
             seen.PodsStartedSeen: pods_started_seen,

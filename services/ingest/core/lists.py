@@ -9,15 +9,12 @@ from services.ingest.core.groups import budgets_gone, disrupted_told, gangs_gone
 from services.ingest.core.nodes import nodes_gone, nodes_seen
 from services.ingest.core.objects import objects_gone
 from services.ingest.core.pods import forget
-from services.ingest.core.state import Bracket, IngestState
-from shared.events.ingest import ListApplied, ListDoubted, WorldListed
+from services.ingest.core.restored import rewound_list_ended
+from services.ingest.core.state import FIRST, Bracket, IngestState
+from shared.events.ingest import ListApplied, ListDoubted, WorldListed, WorldRestored
 from shared.events.observed import ListBegan, ListEnded
 from shared.model.ids import INGEST
 
-FIRST = ("nodes", "budgets", "gangs", "pods")
-"""Listed before anything is placed. Other objects are too, as they are listed before the pods; but
-they came later, and older journals say that a world is known without them.
-"""
 KINDS = (*FIRST, "objects")
 DOUBTED = ("nodes", "pods")
 
@@ -27,6 +24,7 @@ def list_began(state: IngestState, event: ListBegan) -> None:
     assert event.kind in KINDS, f"list of {event.kind}: no such kind"
     if event.kind == "pods":
         state.mark += 1
+        state.is_rewound = False
     stale = event.revision < state.seen_revision or any(
         mark < state.marks.get(part, 0) for part, mark in event.marks
     )
@@ -43,6 +41,9 @@ def list_ended(state: IngestState, event: ListEnded) -> None:
         return
     if bracket.stale or bracket.named != event.count:
         ask(state, event.kind)
+        return
+    if event.kind == "pods" and state.is_rewound:
+        rewound_list_ended(state)
         return
     state.marks.update(bracket.marks)
     state.broken_off.pop(event.kind, None)
@@ -68,6 +69,9 @@ def list_ended(state: IngestState, event: ListEnded) -> None:
     if event.kind in state.unlisted:
         state.unlisted.remove(event.kind)
         if not state.unlisted:
+            if state.is_restored:
+                state.is_restored = False
+                state.outbox.append(WorldRestored(True))
             state.outbox.append(WorldListed(True))
 
 

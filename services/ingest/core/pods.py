@@ -26,6 +26,7 @@ from services.ingest.core.interned import (
     take_sig,
 )
 from services.ingest.core.nodes import SHARD_BITS
+from services.ingest.core.restored import undone
 from services.ingest.core.seen import Seen, by_node, by_selector
 from services.ingest.core.state import IngestState
 from services.ingest.core.table import I32
@@ -73,8 +74,14 @@ def _seen_unique(state: IngestState, seen: Seen) -> None:
         return
     slots = state.pods.find(seen.uids)
     known = slots >= 0
-    if "pods" in state.brackets:
+    bracket = state.brackets.get("pods")
+    if bracket is not None:
+        if state.is_restored:
+            _forget_undone(state, seen, slots)
+            known = slots >= 0
         state.pods.marks[slots[known]] = state.mark
+        is_older = known & (seen.revisions < state.pods.revisions[slots])
+        state.is_rewound = state.is_rewound or (not bracket.stale and bool(is_older.any()))
     newer = known & (seen.revisions > state.pods.revisions[slots])
     if newer.any():
         part = seen if newer.all() else seen.part(np.flatnonzero(newer).tolist())
@@ -82,6 +89,13 @@ def _seen_unique(state: IngestState, seen: Seen) -> None:
             _update(state, own, rows)
     if not known.all():
         _admit(state, seen.part(np.flatnonzero(~known).tolist()))
+
+
+def _forget_undone(state: IngestState, seen: Seen, slots: I64) -> None:
+    """Pods whose binds a restored cluster has undone are not known any more."""
+    rows = undone(state, seen, slots)
+    forget(state, [state.pods.slots.pop(seen.uids[row]) for row in rows])
+    slots[rows] = -1
 
 
 def _admit(state: IngestState, seen: Seen) -> None:

@@ -62,6 +62,8 @@ class Saved(msgspec.Struct, kw_only=True):
     interest: dict[str, list[str]] = {}
     brackets: dict[str, Bracket]
     broken_off: list[str] = []
+    is_restored: bool = False
+    is_rewound: bool = False
     marks: dict[str, int] = {}
     doubts: list[str]
     unlisted: list[str]
@@ -105,6 +107,8 @@ def dump(state: IngestState) -> Any:
         interest={name: sorted(keys) for name, keys in sorted(state.interest.items())},
         brackets=dict(sorted(state.brackets.items())),
         broken_off=sorted(state.broken_off),
+        is_restored=state.is_restored,
+        is_rewound=state.is_rewound,
         marks=dict(sorted(state.marks.items())),
         doubts=sorted(state.doubts),
         unlisted=sorted(state.unlisted),
@@ -113,10 +117,12 @@ def dump(state: IngestState) -> Any:
         happened=sorted(state.happened),
     )
     body = msgspec.to_builtins(saved, builtin_types=(bytes,))
-    # Without such plugins the dump's bytes are those of older ones.
-    for part, name in ((body, "happened"), (body["config"], "wakes")):
-        if not part[name]:
-            del part[name]
+    # Where they say nothing the dump's bytes are those of older ones.
+    if not body["config"]["wakes"]:
+        del body["config"]["wakes"]
+    for name in ("happened", "is_restored", "is_rewound"):
+        if not body[name]:
+            del body[name]
     return body
 
 
@@ -158,6 +164,7 @@ def load(body: Any, placements: int) -> IngestState:
     state.interest = {name: frozenset(keys) for name, keys in saved.interest.items()}
     state.brackets = dict(saved.brackets)
     state.broken_off = dict.fromkeys(saved.broken_off, True)
+    state.is_restored, state.is_rewound = saved.is_restored, saved.is_rewound
     state.marks = dict(saved.marks)
     state.doubts = dict.fromkeys(saved.doubts, True)
     state.unlisted = saved.unlisted

@@ -20,6 +20,12 @@ OVERFLOW = -1
 Labels = tuple[tuple[str, str], ...]
 
 
+FIRST = ("nodes", "budgets", "gangs", "pods")
+"""Listed before anything is placed. Other objects are too, as they are listed before the pods; but
+they came later, and older journals say that a world is known without them.
+"""
+
+
 class WrongCluster(Exception):
     """The journal is of another cluster: nothing may be applied."""
 
@@ -114,6 +120,8 @@ class IngestState(MachineState):
         self.revision = 0
         self.seen_revision = 0
         self.marks: dict[str, int] = {}  # up to where each part of the cluster was seen
+        self.is_restored = False  # the cluster was restored, and not all of it is listed yet
+        self.is_rewound = False  # the open list of pods shows some older than they were seen
         self.rejected = 0
         self.next_pod = self.next_node = self.next_sig = 1
         self.next_gang = self.next_budget = self.next_effect = 1

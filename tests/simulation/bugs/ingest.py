@@ -2,6 +2,9 @@
 
 from tests.simulation.planted import Bug, edit
 
+RESTORED = (16, 17, 45, 49)
+"""Seeds in which the cluster is restored."""
+
 BUGS = (
     Bug(
         "deletes-from-a-cut-list",
@@ -55,5 +58,33 @@ BUGS = (
 """,
         ),
         by=("no uid leads to them", "rows, "),
+    ),
+    Bug(
+        "restored-cluster-not-noticed",
+        "services.ingest.service",
+        edit(
+            """
+        if revision >= self._newest and not self._is_restored:
+""",
+            """
+        if revision >= 0:
+""",
+        ),
+        by=("conservation", "no-pod-lost", "no-ghosts", "outcome-is-true"),
+        first=RESTORED,
+    ),
+    Bug(
+        "undone-binds-kept",
+        "services.ingest.core.restored",
+        edit(
+            """
+            rows.append(row)
+""",
+            """
+            pass
+""",
+        ),
+        by=("conservation", "no-pod-lost", "outcome-is-true"),
+        first=RESTORED,
     ),
 )

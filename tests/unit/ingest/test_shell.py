@@ -152,6 +152,9 @@ class Parts(SimCluster):
         self.part = {"nodes": "n", "budgets": "b", "gangs": "g", "pods": "p"}
         self._told = watched
 
+    async def newest_revision(self) -> int:
+        return max([self.revision, *(mark for one in self._told for mark in one.marks.values())])
+
     async def list_all(self, kind: str) -> Watched:
         listed = await super().list_all(kind)
         return Watched(listed.revision, listed.events, {self.part[kind]: listed.revision})
