@@ -100,6 +100,12 @@ class EtcdHistory:
         with self._progress:
             return [change for change in self._changes if change.key.startswith(prefix)]
 
+    def drain(self) -> list[Change]:
+        """Everything since the last time, which is forgotten here: for runs that take long."""
+        with self._progress:
+            found, self._changes = self._changes, []
+            return found
+
     def at(self, revision: int, prefix: str = "") -> dict[str, Any]:
         """What there was at this revision, by key."""
         found: dict[str, Any] = {}

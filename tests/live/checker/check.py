@@ -6,6 +6,7 @@ listed, not judged.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from tests.live.checker import gangs
@@ -25,7 +26,7 @@ class Race:
     """A bind of ours that found less room, or other neighbours, than its decision knew of.
     `missed` are the pods on its node that it had not been told of, `stale_s` for how long the
     oldest of them had been there when we decided: 0 when it came later, while our bind was on its
-    way.
+    way. `told_s` is when we had been told of all of them, infinity when we never were.
     """
 
     revision: int
@@ -34,6 +35,9 @@ class Race:
     resources: tuple[str, ...]
     missed: tuple[str, ...]
     stale_s: float
+    decided_s: float
+    told_s: float
+    bound_s: float
 
 
 @dataclass
@@ -192,7 +196,20 @@ class _Case:
         stale_s = max([0.0, *(last.time_s - one for one in since_s if one)])
         names = tuple(sorted(there[other]["metadata"]["name"] for other in missed))
         name = change.key.removeprefix(PODS)
-        self.verdict.races.append(Race(change.revision, name, node, tuple(over), names, stale_s))
+        told_s = max([0.0, *map(self._told_s, missed)])
+        self.verdict.races.append(
+            Race(
+                change.revision,
+                name,
+                node,
+                tuple(over),
+                names,
+                stale_s,
+                last.time_s,
+                told_s,
+                change.time_s,
+            )
+        )
 
     def _wrong(self, world: World, pod: Any, node: str) -> list[str]:
         """What is wrong with this pod on this node, as etcd has it now."""
@@ -206,6 +223,10 @@ class _Case:
         """When the server had bound this pod; 0 when it did not tell."""
         found = [one.time_s for one in self.posts if one.uid == uid and one.code == CREATED]
         return found[0] if found else 0.0
+
+    def _told_s(self, uid: str) -> float:
+        """When one of our shards was told of this pod on a node."""
+        return min((one.told_s[uid] for one in self.books if uid in one.told_s), default=inf)
 
     # ------------------------------------------------------------------------------ audit log
 

@@ -60,9 +60,12 @@ class World:
             labels = (change.value or {"metadata": {}})["metadata"].get("labels") or {}
             self._namespaces[change.key.removeprefix(NAMESPACES)] = labels
         elif change.key.startswith(PODS):
+            before = self.pods.get(change.key)
             self._drop(change.key)
             if change.value is not None:
                 self._add(change.key, change.value)
+            elif before is not None:
+                self._asked.pop(before["metadata"]["uid"], None)
 
     def _drop(self, key: str) -> None:
         pod = self.pods.pop(key, None)

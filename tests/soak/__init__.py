@@ -1,0 +1,1 @@
+"""Trials of `muster run` that take minutes: kills, other schedulers, growth (`make soak`)."""

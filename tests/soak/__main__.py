@@ -1,0 +1,234 @@
+"""`make soak`: real servers, one Muster or several, pods that come and go, and a verdict.
+
+It starts etcd and the API server, `muster run` for each scheduler name, and what else is asked for:
+kills, kube-scheduler beside it, disruption budgets. Every process is looked at each ten seconds.
+Exit code 1 when a pod was lost, moved, bound twice, or over-filled a node for a reason that the
+journals do not give; when a gang was bound in part, or a process grew.
+"""
+
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from loadtest.cluster_load import PODS, Load, each
+from shared.testing.etcd_history import EtcdHistory
+from shared.testing.kube_options import LOAD_TEST, KubeOptions
+from shared.testing.kube_server import KubeServers
+from shared.testing.server_process import ServerProcess
+from tests.live.checker.world import Change
+from tests.soak.coming import CLASSES, Plan, Tally, come_and_go
+from tests.soak.judge import Judge
+from tests.soak.price import price, quantiles
+from tests.soak.samples import Growth, Sample, growth, look, write
+
+SAMPLE_S, SETTLE_S, DRAIN_S = 10.0, 20.0, 180.0
+ZONES = ("moon-1", "moon-2", "moon-3")
+EVENTS_TTL = "--event-ttl=5m"
+console = Console(width=140, highlight=False)
+app = typer.Typer(add_completion=False, help=__doc__)
+
+
+@dataclass
+class Trial:
+    """One run of everything."""
+
+    servers: KubeServers
+    plan: Plan
+    folder: Path
+    musters: dict[str, ServerProcess]
+    keeps: bool
+    tally: Tally = field(default_factory=Tally)
+    judge: Judge = field(default_factory=Judge)
+    changes: list[Change] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    kills: int = 0
+
+    def drain(self, history: EtcdHistory) -> None:
+        """Take in what came."""
+        found = history.drain()
+        self.judge.take(found)
+        if self.keeps:
+            self.changes += found
+
+    def sample(self) -> None:
+        """Look at every Muster."""
+        counts = self.judge.created.total(), self.judge.bound.total(), len(self.judge.world.pods)
+        for name, process in self.musters.items():
+            found = look(process, self.folder / name, counts)
+            self.samples += [found] if found else []
+        write(self.folder / "samples.csv", self.samples)
+
+
+def muster(servers: KubeServers, folder: Path, name: str, more: Sequence[str]) -> ServerProcess:
+    """Not started yet; its run directory bears its name."""
+    command = [sys.executable, "-m", "muster", "run", "--kubeconfig", str(servers.kubeconfig)]
+    command += ["--scheduler-name", name, "--run-dir", str(folder / name), "-o", "json", *more]
+    return ServerProcess(name, command, folder / f"{name}.log", lambda: True)
+
+
+async def look_on(trial: Trial, history: EtcdHistory) -> None:
+    """Until cancelled."""
+    due_s = time.monotonic()
+    while True:
+        trial.drain(history)
+        if time.monotonic() >= due_s:
+            trial.sample()
+            due_s += SAMPLE_S
+        await asyncio.sleep(0.2)
+
+
+async def kill(trial: Trial, every_s: float) -> None:
+    """One of the Musters at a time, as long as pods come; it starts again at once."""
+    draw = random.Random(trial.plan.seed)
+    while True:
+        await asyncio.sleep(draw.uniform(0.5, 1.5) * every_s)
+        process = draw.choice(list(trial.musters.values()))
+        process.kill()
+        process.start()
+        trial.kills += 1
+
+
+async def drain_cluster(trial: Trial, load: Load) -> None:
+    """Whatever has a node goes, until nothing is left: then nothing was lost."""
+    end_s = time.monotonic() + DRAIN_S
+
+    async def delete(name: str) -> None:
+        await load.client.request("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+
+    while trial.judge.world.pods and time.monotonic() < end_s:
+        pods = trial.judge.world.pods.values()
+        await each([one["metadata"]["name"] for one in pods if one["spec"].get("nodeName")], delete)
+        await asyncio.sleep(1.0)
+    trial.problems += [f"{name} is lost: nothing else is there" for name in trial.judge.waiting()]
+
+
+async def play(trial: Trial, history: EtcdHistory, kill_s: float) -> None:
+    """The load with all that goes on beside it, then the end."""
+    async with Load(trial.servers.kubeconfig) as load:
+        looking = asyncio.create_task(look_on(trial, history))
+        killing = asyncio.create_task(kill(trial, kill_s)) if kill_s else None
+        await come_and_go(load, trial.plan, trial.tally)
+        if killing is not None:
+            killing.cancel()
+            with suppress(asyncio.CancelledError):
+                await killing
+        await asyncio.sleep(SETTLE_S)
+        trial.problems += [f"{name} waits, and nobody says why" for name in trial.judge.silent()]
+        trial.problems += [f"{gang} is bound in part" for gang in trial.judge.in_part()]
+        await drain_cluster(trial, load)
+        looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await looking
+
+
+@app.command()
+def soak(
+    seconds: Annotated[float, typer.Option(help="How long pods come.")] = 60,
+    rate: Annotated[float, typer.Option(help="Pods per second.")] = 30,
+    life: Annotated[float, typer.Option(help="Seconds until a pod is deleted, on average.")] = 20,
+    nodes: Annotated[int, typer.Option(help="Of 8 cores and 16 GiB.")] = 60,
+    musters: Annotated[int, typer.Option(min=1, help="Each for a scheduler name.")] = 1,
+    kill_every: Annotated[float, typer.Option(help="Seconds; 0 = never.")] = 0,
+    scheduler: Annotated[bool, typer.Option(help="kube-scheduler beside it.")] = False,
+    preempt: Annotated[bool, typer.Option(help="Some pods have a higher priority.")] = False,
+    cut: Annotated[bool, typer.Option(help="Cut journals; over-fills are not explained.")] = False,
+    warm_up: Annotated[float, typer.Option(help="Growth is judged after so many seconds.")] = 60,
+    seed: Annotated[int, typer.Option(help="Of the load and the kills.")] = 1,
+    out: Annotated[Path, typer.Option(help="Run directories, logs, samples.csv.")] = Path(
+        "runs/soak"
+    ),
+) -> None:
+    """Run a trial and print its verdict."""
+    names = tuple(f"muster-{number}" for number in range(musters))
+    others = ("default-scheduler",) if scheduler else ()
+    plan = Plan(names + others, names, rate, seconds, life, preempt, seed)
+    base = LOAD_TEST if cut else KubeOptions()
+    options = KubeOptions(
+        storage_json=True, audit_policy=base.audit_policy, api_server_args=(EVENTS_TTL,)
+    )
+    out.mkdir(parents=True)
+    with KubeServers(options) as servers, EtcdHistory(servers.at.etcd_url) as history:
+        more = ["--cut-journals"] if cut else []
+        running = {name: muster(servers, out.absolute(), name, more) for name in names}
+        trial = Trial(servers, plan, out.absolute(), running, keeps=not cut)
+        asyncio.run(_prepare(servers, nodes))
+        if scheduler:
+            servers.start_scheduler()
+        for process in running.values():
+            process.start()
+        try:
+            asyncio.run(play(trial, history, kill_every))
+            trial.drain(history)
+        finally:
+            for process in running.values():
+                process.terminate()
+        audit: list[Any] = [] if cut else servers.audit_events()
+    if not _tell(trial, audit, warm_up):
+        raise typer.Exit(1)
+
+
+async def _prepare(servers: KubeServers, nodes: int) -> None:
+    for name, value in CLASSES.items():
+        body = {"metadata": {"name": name}, "value": value, "apiVersion": "scheduling.k8s.io/v1"}
+        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+        servers.api.create(path, {**body, "kind": "PriorityClass"}).ok()
+    async with Load(servers.kubeconfig) as load:
+        await load.create_nodes(nodes, ZONES)
+
+
+def _tell(trial: Trial, audit: Sequence[Any], warm_up_s: float) -> bool:
+    """Print all of it; whether it was well."""
+    judge, tally = trial.judge, trial.tally
+    problems = trial.problems + judge.problems
+    rows = {
+        "pods created": f"{judge.created.total():,} in {tally.seconds:.0f} s",
+        "pods per second": f"{judge.created.total() / max(1.0, tally.seconds):.1f}",
+        "binds": ", ".join(f"{name} {count:,}" for name, count in judge.bound.items()),
+        "kills": str(trial.kills),
+        "created to bound (s)": quantiles(judge.waits_s, 2),
+        "over-committing binds": f"{len(judge.overs):,} of {judge.bound.total():,}",
+        "answers": ", ".join(f"{what}: {count:,}" for what, count in sorted(tally.counts.items())),
+    }
+    if trial.keeps:
+        runs = {name: trial.folder / name for name in trial.musters}
+        found = price(trial.changes, audit, runs, judge.overs)
+        problems += found.problems
+        (trial.folder / "races.txt").write_text("\n".join(found.lines()), encoding="utf-8")
+        rows |= dict(found.rows())
+    grown = growth(trial.samples, warm_up_s)
+    problems += [f"{one.who}: {one.what} grew" for one in grown if not one.is_flat]
+    _table(rows, grown, trial)
+    for text in problems[:50]:
+        console.print(text, style="red")
+    console.print(f"{len(problems)} problems" if problems else "all is well")
+    return not problems
+
+
+def _table(rows: dict[str, str], grown: Sequence[Growth], trial: Trial) -> None:
+    table = Table(show_header=False)
+    for what, value in rows.items():
+        table.add_row(what, value)
+    for one in grown:
+        flat = "flat" if one.is_flat else "grew"
+        table.add_row(f"{one.who}: {one.what}", f"{one.first:.1f} -> {one.last:.1f} ({flat})")
+    for name in trial.musters:
+        mine = [one for one in trial.samples if one.who == name]
+        if len(mine) > 1:
+            text = f"RSS {mine[-1].rss_mib:.0f} MiB, {mine[-1].fds} fds, {mine[-1].cpu_s:.0f} CPU s"
+            table.add_row(f"{name} at the end", text)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    app()
