@@ -50,6 +50,7 @@ INDEXED = (
 )
 LANE_FIELDS = ("gang", "priority", "until_ms")
 RATE_FIELDS = ("since_ms", "count", "last", "at_ms")
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 _SIG_VALUES = attrgetter(*SIG_FIELDS)  # of tens of thousands, while pods wait
@@ -65,6 +66,15 @@ def _fill(record: Any, names: tuple[str, ...], values: list[Any]) -> None:
         setattr(record, name, value)
 
 
+def _plain(amount: int) -> int | str:
+    """An amount as a snapshot holds it: a sum of requests beyond 64 bits as decimal text.
+
+    The sum stays exact in memory, and so is the same with or without a snapshot in between. A sum
+    that saturates would depend on the order of what comes and goes.
+    """
+    return amount if INT64_MIN <= amount <= INT64_MAX else str(amount)
+
+
 def dump(state: QueueingState) -> dict[str, Any]:
     """See Core.dump."""
     config: dict[str, Any] = msgspec.to_builtins(state.config)
@@ -76,7 +86,9 @@ def dump(state: QueueingState) -> dict[str, Any]:
         "numbers": [state.next_attempt, state.next_seq],
         "pods": _dump_pods(state.pods),
         "sigs": [_dump_sig(state.sigs[sig]) for sig in sorted(state.sigs)],
-        "shards": [_fields(shard, SHARD_FIELDS) for shard in state.shards],
+        "shards": [
+            [_plain(amount) for amount in _fields(shard, SHARD_FIELDS)] for shard in state.shards
+        ],
         "attempts": [
             _fields(state.attempts[attempt], ATTEMPT_FIELDS) for attempt in sorted(state.attempts)
         ],
@@ -156,7 +168,7 @@ def load(state: QueueingState, body: Any) -> None:
     for values in body["sigs"]:
         _load_sig(state, values)
     for shard, values in zip(state.shards, body["shards"], strict=True):
-        _fill(shard, SHARD_FIELDS, values)
+        _fill(shard, SHARD_FIELDS, [int(amount) for amount in values])
     for values in body["attempts"]:
         attempt = Attempt(0, 0, 0, 0)
         _fill(attempt, ATTEMPT_FIELDS, values)

@@ -16,6 +16,7 @@ from shared.events.ingest import (
 from shared.model.columns import I64, few, size, unpack
 from shared.model.objects import CPU, MEMORY
 
+INT64_MAX = (1 << 63) - 1
 UNKNOWN = int(Pod.UNKNOWN)  # comparing an array with a member of an enum costs microseconds
 # States in which another signature or gang of a pod takes effect at once.
 AT_REST = (Pod.GATED, Pod.READY, Pod.LEFT, Pod.PARKED, Pod.PREEMPTING, Pod.WAITING)
@@ -30,7 +31,7 @@ def defined(state: QueueingState, event: SignatureDefined) -> None:
     sig = Sig(event.sig, spec.priority, spec.never_preempts, spec.scheduler)
     sig.cpu_milli, sig.memory_bytes = spec.request(CPU), spec.request(MEMORY)
     if spec.gpu is not None:
-        sig.gpu_milli = spec.gpu.milli * spec.gpu.count
+        sig.gpu_milli = min(spec.gpu.milli * spec.gpu.count, INT64_MAX)
     state.sigs[event.sig] = sig
 
 
