@@ -31,6 +31,7 @@ from muster.cli_options import (
     Speed,
 )
 from muster.faults import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, Fault, UsageFault
+from shared.model.text import one_line
 
 OUTPUTS = ("text", "json")
 BUSES = ("sqlite", "memory")
@@ -356,7 +357,7 @@ def reset(
 
 def _complain(text: str) -> None:
     sys.stdout.flush()
-    print(f"muster: {' '.join(text.split())}", file=sys.stderr)
+    print(f"muster: {one_line(text)}", file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,5 +1,7 @@
 """How a command ends badly: one line on standard error, and an exit code."""
 
+from shared.model.text import one_line
+
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -11,8 +13,8 @@ class Fault(Exception):
     code = EXIT_FAILURE
 
     def __init__(self, text: str) -> None:
-        """Line breaks become blanks."""
-        super().__init__(" ".join(text.split()))
+        """The text is made one printable line."""
+        super().__init__(one_line(text))
 
 
 class UsageFault(Fault):
