@@ -4,9 +4,8 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-import yaml
-
 from muster.faults import UsageFault
+from shared.adapters import bounded_yaml
 from shared.adapters.sim_cluster_config import SimConfig, parse_sim_config
 from shared.events import EVENTS
 
@@ -24,14 +23,20 @@ def parse_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
         if service not in EVENTS and service != CLUSTER:
             known = ", ".join([*EVENTS, CLUSTER])
             raise UsageFault(f"--set {setting}: {service!r} is not one of {known}")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
-            value = text
-        found.setdefault(service, {})[option] = value
+        found.setdefault(service, {})[option] = _value(name, text)
     for service, options in found.items():
         _check(service, options)
     return found
+
+
+def _value(name: str, text: str) -> Any:
+    try:
+        values = bounded_yaml.load_all(text)
+    except bounded_yaml.BeyondBounds as error:
+        raise UsageFault(f"--set {name}: {error}") from error
+    except bounded_yaml.YamlError:
+        return text
+    return values[0] if len(values) == 1 else (text if values else None)
 
 
 def _check(service: str, options: dict[str, Any]) -> None:

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from shared.adapters import bounded_yaml
+from shared.model.text import quoted
+
 IN_CLUSTER = "in-cluster"
 RENEW_EVERY_S = 30.0
 
@@ -65,13 +68,15 @@ class Credentials:
             if self.source == IN_CLUSTER:
                 config.load_incluster_config(client_configuration=self._configuration)
             else:
+                # The loader puts what it reads into names and messages as text.
+                bounded_yaml.check_file(Path(self._path))
                 self._loader = await config.load_kube_config(
                     config_file=self._path, client_configuration=self._configuration
                 )
             self._look()
         except Exception as error:
             # The loader lets through whatever its plug-ins and parsers raise.
-            raise KubeconfigError(f"{self.source}: {error}") from error
+            raise KubeconfigError(f"{self.source}: {_text_of(error)}") from error
         self.host = self._configuration.host
         self._renew_at_s = time.monotonic() + RENEW_EVERY_S
         if not self._configuration.verify_ssl:
@@ -112,7 +117,8 @@ class Credentials:
                 await self._read_again(is_refused=bool(refused))
                 self._look()
             except Exception as error:
-                log.warning("%s: credentials could not be renewed: %s", self.source, error)
+                text = _text_of(error)
+                log.warning("%s: credentials could not be renewed: %s", self.source, text)
 
     async def _read_again(self, is_refused: bool) -> None:
         from kubernetes_asyncio import config
@@ -139,3 +145,10 @@ class Credentials:
         """An exec plug-in that names no expiry is run again only when what it gave is refused."""
         user = self._loader._user
         return bool(user) and "exec" in user and not hasattr(self._loader, "exec_plugin_expiry")
+
+
+def _text_of(error: Exception) -> str:
+    """What a parser or plug-in says. The library names an entry without a name by its content,
+    tokens included: that part is left out.
+    """
+    return quoted(str(error).partition("/{")[0])

@@ -7,6 +7,7 @@ import re
 from typing import cast
 
 from shared.adapters.worlds.affinity import HARD, NAME, SOFT, requirement
+from shared.adapters.worlds.errors import shown
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.labels import is_label_name, is_label_value
 from shared.adapters.worlds.pod_rules import COUNT_MAX, HONOR, IGNORE, SPREAD_FIELDS
@@ -80,13 +81,13 @@ def _field(fields: Fields) -> Requirement:
 def _check_labels(fields: Fields) -> None:
     need = requirement(fields)
     if not is_label_name(need.key):
-        raise fields.error("key", f"{need.key!r} is no name of a label")
+        raise fields.error("key", f"{shown(need.key)} is no name of a label")
     for number, value in enumerate(fields.texts("values")):
         if not is_label_value(value):
-            raise fields.error(f"values[{number}]", f"{value!r} is no value of a label")
+            raise fields.error(f"values[{number}]", f"{shown(value)} is no value of a label")
         is_number = _DIGITS.fullmatch(value) and int(value) <= INT64_MAX
         if need.operator in ("Gt", "Lt") and not is_number:
-            raise fields.error(f"values[{number}]", f"{value!r} is no integer")
+            raise fields.error(f"values[{number}]", f"{shown(value)} is no integer")
 
 
 def default_constraint(fields: Fields) -> SpreadConstraint:
@@ -100,7 +101,7 @@ def default_constraint(fields: Fields) -> SpreadConstraint:
     domains = fields.integer("minDomains", 1, INT32_MIN, COUNT_MAX)
     key = fields.required_text("topologyKey")
     if not is_label_name(key):
-        raise fields.error("topologyKey", f"{key!r} is no name of a label")
+        raise fields.error("topologyKey", f"{shown(key)} is no name of a label")
     fields.required_text("whenUnsatisfiable")
     kind = fields.one_of("whenUnsatisfiable", ("DoNotSchedule", "ScheduleAnyway"), "")
     max_skew = fields.integer("maxSkew", 0, 1, COUNT_MAX)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import cast
 
+from shared.adapters.worlds.errors import shown
 from shared.adapters.worlds.fields import Fields
 from shared.model.objects import (
     NO_EXECUTE,
@@ -44,7 +45,7 @@ def requirement(fields: Fields, operators: tuple[str, ...] = OPERATORS) -> Requi
 def _name_requirement(fields: Fields) -> Requirement:
     found = requirement(fields, ("In", "NotIn"))
     if found.key != NAME:
-        raise fields.error("key", f"{found.key!r} is not {NAME}")
+        raise fields.error("key", f"{shown(found.key)} is not {NAME}")
     if len(found.values) != 1:
         raise fields.error("values", "must be one name")
     return found

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from shared.adapters.worlds import volume_objects
+from shared.adapters.worlds.errors import shown
 from shared.adapters.worlds.fields import Fields
 from shared.model.cluster_objects import PersistentVolumeClaim
 from shared.model.volumes import ClaimUse
@@ -20,7 +21,7 @@ def template_names(spec: Fields) -> tuple[str, ...]:
         metadata = one.child("metadata")
         name = metadata.required_text("name")
         if name in names:
-            raise metadata.error("name", f"{name!r} is the name of another template")
+            raise metadata.error("name", f"{shown(name)} is the name of another template")
         names.append(name)
     return tuple(names)
 

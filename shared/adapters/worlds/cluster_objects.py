@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from shared.adapters.worlds import affinity
 from shared.adapters.worlds.arrivals import HOSTNAME_LABEL, PODS_PER_NODE
+from shared.adapters.worlds.errors import shown
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.pod_templates import PRIORITY_MAX, PriorityClass, duration_ms
 from shared.adapters.worlds.requests import GPU_MILLI
@@ -140,7 +141,7 @@ def _share(spec: Fields, key: str) -> tuple[int, bool] | None:
             return percent, True
     elif isinstance(value, int) and not isinstance(value, bool):
         return spec.integer(key, 0, 0, COUNT_MAX), False
-    raise spec.error(key, f"{value!r} is neither a count nor a percentage up to 100%")
+    raise spec.error(key, f"{shown(value)} is neither a count nor a percentage up to 100%")
 
 
 def budget_of(rule: BudgetRule, pods: int) -> Budget:
@@ -187,7 +188,7 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
         group.only(("name", "policy"))
         name = group.required_text("name")
         if name in found:
-            raise group.error("name", f"{name!r} is a duplicate")
+            raise group.error("name", f"{shown(name)} is a duplicate")
         found[name] = Group(_min_count(group.child("policy")), timeout_ms)
     if not 0 < len(found) <= POD_GROUPS_MAX:
         raise spec.error("podGroups", f"must hold 1..{POD_GROUPS_MAX} groups")

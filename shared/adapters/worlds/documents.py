@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from shared.adapters.worlds.errors import WorldError
+from shared.adapters import bounded_yaml
+from shared.adapters.bounded_yaml import YamlError
+from shared.adapters.worlds.errors import WorldError, shown
 from shared.adapters.worlds.fields import Fields
 
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -24,31 +24,11 @@ class _DuplicateKey(Exception):
     pass
 
 
-class _Loader(yaml.CSafeLoader):
-    """A safe loader that refuses duplicate keys."""
-
-
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    loader.flatten_mapping(node)
-    found: dict[Any, Any] = {}
-    for key_node, value_node in node.value:
-        key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, str | int | float | bool | None):
-            raise _DuplicateKey(f"line {key_node.start_mark.line + 1}: a key must be text")
-        if key in found:
-            raise _DuplicateKey(f"line {key_node.start_mark.line + 1}: {key!r} is a duplicate")
-        found[key] = loader.construct_object(value_node, deep=True)
-    return found
-
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
-
-
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise _DuplicateKey(f"{key!r} is a duplicate")
+            raise _DuplicateKey(f"{shown(key)} is a duplicate")
         found[key] = value
     return found
 
@@ -90,12 +70,12 @@ def read_objects(path: Path) -> Iterator[Fields]:
         documents = _decode(path, text)
     except OSError as error:
         raise WorldError(str(path), "", f"cannot be read: {error.strerror}") from error
-    except (UnicodeDecodeError, yaml.YAMLError, ValueError, RecursionError) as error:
-        if isinstance(error, WorldError):
-            raise
-        raise WorldError(str(path), "", f"cannot be decoded: {error}") from error
-    except _DuplicateKey as error:
+    except WorldError:
+        raise
+    except (YamlError, _DuplicateKey) as error:
         raise WorldError(str(path), "", str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise WorldError(str(path), "", f"cannot be decoded: {error}") from error
     for number, document in enumerate(documents, start=1):
         if document is not None:
             yield from _objects(f"{path} document {number}", document)
@@ -104,7 +84,7 @@ def read_objects(path: Path) -> Iterator[Fields]:
 def _decode(path: Path, text: str) -> list[Any]:
     if path.suffix == ".json":
         return [json.loads(text, object_pairs_hook=_pairs)]
-    return list(yaml.load_all(text, Loader=_Loader))
+    return bounded_yaml.load_all(text)
 
 
 def _objects(what: str, document: object) -> Iterator[Fields]:

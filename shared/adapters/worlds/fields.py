@@ -7,16 +7,10 @@ from typing import Any, TypeVar
 
 from shared.adapters import times
 from shared.adapters.worlds import quantities
-from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.errors import WorldError, shown
 
-_TEXT_MAX = 60
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 T = TypeVar("T")
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _TEXT_MAX else text[:_TEXT_MAX] + "..."
 
 
 class Fields:
@@ -30,10 +24,10 @@ class Fields:
     def root(cls, what: str, value: object) -> "Fields":
         """The object itself."""
         if not isinstance(value, dict):
-            raise WorldError(what, "", f"must be an object, is {_shown(value)}")
+            raise WorldError(what, "", f"must be an object, is {shown(value)}")
         for key in value:
             if not isinstance(key, str):
-                raise WorldError(what, _shown(key), "field names must be text")
+                raise WorldError(what, shown(key), "field names must be text")
         return cls(what, "", value)
 
     def at(self, key: str) -> str:
@@ -63,7 +57,7 @@ class Fields:
             return default
         is_bool = isinstance(value, bool) and kind is not bool
         if is_bool or not isinstance(value, kind):
-            raise self.error(key, f"must be {name}, is {_shown(value)}")
+            raise self.error(key, f"must be {name}, is {shown(value)}")
         return value
 
     def text(self, key: str, default: str = "") -> str:
@@ -97,7 +91,7 @@ class Fields:
         """A whole number within low..high."""
         found: int = self._typed(key, int, "a whole number", default)
         if self.has(key) and not low <= found <= high:
-            raise self.error(key, f"{found} is not within {low}..{high}")
+            raise self.error(key, f"{shown(found)} is not within {low}..{high}")
         return found
 
     def number(self, key: str) -> float:
@@ -108,7 +102,9 @@ class Fields:
         """One of the known words."""
         found = self.text(key, default)
         if found not in known:
-            raise self.error(key, f"{found!r} is not one of {', '.join(w for w in known if w)}")
+            raise self.error(
+                key, f"{shown(found)} is not one of {', '.join(w for w in known if w)}"
+            )
         return found
 
     def child(self, key: str) -> "Fields":
@@ -116,7 +112,7 @@ class Fields:
         value = self._typed(key, dict, "an object", {})
         for name in value:
             if not isinstance(name, str):
-                raise self.error(key, f"field names must be text, {_shown(name)} is not")
+                raise self.error(key, f"field names must be text, {shown(name)} is not")
         return Fields(self.what, self.at(key), value)
 
     def children(self, key: str) -> Iterator["Fields"]:
@@ -124,7 +120,7 @@ class Fields:
         for number, value in enumerate(self._typed(key, list, "a list", [])):
             path = f"{key}[{number}]"
             if not isinstance(value, dict):
-                raise self.error(path, f"must be an object, is {_shown(value)}")
+                raise self.error(path, f"must be an object, is {shown(value)}")
             yield Fields(self.what, self.at(path), value)
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -132,7 +128,7 @@ class Fields:
         values = self._typed(key, list, "a list", [])
         for number, value in enumerate(values):
             if not isinstance(value, str):
-                raise self.error(f"{key}[{number}]", f"must be text, is {_shown(value)}")
+                raise self.error(f"{key}[{number}]", f"must be text, is {shown(value)}")
         return tuple(values)
 
     def mapping(self, key: str) -> dict[str, str]:
@@ -155,7 +151,7 @@ class Fields:
                 return times.time_ms(text)
         except ValueError:
             pass
-        raise self.error(key, f"{_shown(text)} is no time such as 2026-01-02T03:04:05Z")
+        raise self.error(key, f"{shown(text)} is no time such as 2026-01-02T03:04:05Z")
 
     def amounts(self, key: str) -> dict[str, int]:
         """Resource names to amounts: cpu in milli, all else in base units."""

@@ -24,12 +24,14 @@ from shared.adapters.worlds.cluster_objects import (
 from shared.adapters.worlds.controllers import METADATA_FIELDS, POD_KINDS, Expansion, pod_names
 from shared.adapters.worlds.default_spread import DEPLOYMENT, SPREADING, spreader_of
 from shared.adapters.worlds.documents import manifest_files, read_objects
+from shared.adapters.worlds.errors import shown
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.known_images import KnownImages
 from shared.adapters.worlds.pod_templates import PriorityClass
 from shared.adapters.worlds.volume_objects import READERS, TIMES, storage_object
 from shared.model.cluster_objects import ClusterObject, Namespace, PersistentVolumeClaim
 from shared.model.objects import Budget, Gang, Node, PodSpec
+from shared.model.text import quoted
 from shared.model.world import Rejection, World
 
 API_VERSIONS = {
@@ -79,9 +81,11 @@ class Object:
         self.name = metadata.required_text("name")
         self.namespace = metadata.text("namespace") or "default"
         if _NAME.fullmatch(self.name) is None:
-            raise metadata.error("name", f"{self.name!r} is not a name")
-        shown = self.name if self.kind in CLUSTER_KINDS else f"{self.namespace}/{self.name}"
-        what = f"{document.what.partition(' document ')[0]}: {self.kind} {shown}"
+            raise metadata.error("name", f"{shown(self.name)} is not a name")
+        known_as = (
+            self.name if self.kind in CLUSTER_KINDS else f"{quoted(self.namespace)}/{self.name}"
+        )
+        what = f"{document.what.partition(' document ')[0]}: {self.kind} {known_as}"
         self.document = Fields(what, "", document.values)
         self.metadata = self.document.child("metadata")
         self.metadata.only(METADATA_FIELDS)
@@ -107,7 +111,7 @@ class _Reading:
         kind = document.text("kind")
         if kind not in API_VERSIONS:
             name = document.child("metadata").text("name")
-            rule = f"{kind} {name} is ignored: {IGNORED.get(kind, DECIDES_NOTHING)}"
+            rule = f"{quoted(kind)} {quoted(name)} is ignored: {IGNORED.get(kind, DECIDES_NOTHING)}"
             self.rejected.append(Rejection(document.what, "kind", rule))
             return
         found = Object(document)
@@ -217,7 +221,9 @@ def _pods(reading: _Reading, groups: dict[str, Group], nodes: Sequence[Node]) ->
                 rule = f"its pod {pod.name} is a duplicate of one of {first}"
                 raise owner.metadata.error("name", rule)
             if pod.node and pod.node not in node_names:
-                raise owner.document.error("spec.nodeName", f"no Node {pod.node!r} in this world")
+                raise owner.document.error(
+                    "spec.nodeName", f"no Node {shown(pod.node)} in this world"
+                )
             found.append(_without_basic_group(pod, groups))
     return found
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from shared.adapters.worlds import affinity, pod_rules, quantities
-from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.errors import WorldError, shown
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.pod_volumes import volumes_of
 from shared.adapters.worlds.requests import HUGE_PAGES, Effective, effective, take_gpu
@@ -181,7 +181,7 @@ def _priority(
     if name:
         known = classes.get(name) or BUILT_IN_CLASSES.get(name)
         if known is None:
-            raise spec.error("priorityClassName", f"no PriorityClass {name!r} in this world")
+            raise spec.error("priorityClassName", f"no PriorityClass {shown(name)} in this world")
         found = known
     high = SYSTEM_PRIORITY + 1000
     value = spec.integer("priority", found.value, -(1 << 31), high)
@@ -255,8 +255,10 @@ def duration_ms(annotations: Fields, key: str, default_ms: int) -> int:
             if amount is None:
                 break
             if amount * factor > SECONDS_MAX * 1000:
-                raise annotations.error(key, f"{text!r} is out of range")
+                raise annotations.error(key, f"{shown(text)} is out of range")
             return int(amount * factor)
     raise WorldError(
-        annotations.what, annotations.at(key), f"{text!r} is not a duration such as 500ms, 5s or 2m"
+        annotations.what,
+        annotations.at(key),
+        f"{shown(text)} is not a duration such as 500ms, 5s or 2m",
     )

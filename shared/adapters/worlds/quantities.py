@@ -8,6 +8,8 @@ rounded up. Negative amounts and anything beyond int64 are refused.
 import re
 from fractions import Fraction
 
+from shared.adapters.worlds.errors import shown
+
 INT64_MAX = (1 << 63) - 1
 EXPONENT_MAX = 18
 
@@ -32,22 +34,22 @@ def parse(quantity: object) -> Fraction:
     text = _text(quantity)
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a quantity (such as 500m, 2, 1.5Gi or 1e3)")
+        raise ValueError(f"{shown(text)} is not a quantity (such as 500m, 2, 1.5Gi or 1e3)")
     number, exponent = match["number"], match["exponent"]
     if len(number) > _DIGITS_MAX or len(exponent or "") > _DIGITS_MAX:
-        raise ValueError(f"{text!r} is out of range")
+        raise ValueError(f"{shown(text)} is out of range")
     if exponent and abs(int(exponent)) > EXPONENT_MAX:
-        raise ValueError(f"{text!r} is out of range")
+        raise ValueError(f"{shown(text)} is out of range")
     factor = Fraction(10) ** int(exponent) if exponent else _FACTORS[match["suffix"] or ""]
     amount = Fraction(number.rstrip(".") if number[-1] == "." else number) * factor
     if match["sign"] == "-" and amount:
-        raise ValueError(f"{text!r} is negative")
+        raise ValueError(f"{shown(text)} is negative")
     return amount
 
 
 def _text(quantity: object) -> str:
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
-        raise ValueError(f"{quantity!r} is not a quantity (such as 500m, 2, 1.5Gi or 1e3)")
+        raise ValueError(f"{shown(quantity)} is not a quantity (such as 500m, 2, 1.5Gi or 1e3)")
     # YAML reads an unquoted 0.5 as a float; its shortest decimal form is what was written.
     return quantity.strip() if isinstance(quantity, str) else repr(quantity)
 
@@ -71,7 +73,7 @@ def rounded(amount: Exact) -> int:
 
 def _check_range(amount: Exact, quantity: object) -> None:
     if amount > INT64_MAX:
-        raise ValueError(f"{str(quantity)!r} is out of range")
+        raise ValueError(f"{shown(str(quantity))} is out of range")
 
 
 def units(quantity: object) -> int:

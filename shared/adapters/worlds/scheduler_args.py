@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from shared.adapters.worlds.added_rules import added_affinity, default_constraint
+from shared.adapters.worlds.errors import shown
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.labels import is_label_name
 from shared.adapters.worlds.scheduler_plugins import PLUGINS, REMOVED
@@ -58,7 +59,7 @@ def _entries(fields: Fields) -> dict[str, Fields]:
         if name in found:
             raise one.error("name", f"{name} is configured twice")
         if name in REMOVED or not (name in PLUGINS or name in custom.PLUGINS):
-            raise one.error("name", f"there is no plugin {name!r}")
+            raise one.error("name", f"there is no plugin {shown(name)}")
         found[name] = one
     return found
 
@@ -100,7 +101,7 @@ def duration_ms(fields: Fields, key: str, default_ms: float) -> float:
         return default_ms
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise fields.error(key, f"{text!r} is no duration such as 15s or 1m30s")
+        raise fields.error(key, f"{shown(text)} is no duration such as 15s or 1m30s")
     parts = re.findall(_PART, match[2] or "")
     total_ms = sum(float(number) * UNITS_MS[unit] for number, unit in parts)
     return -total_ms if match[1] == "-" else total_ms
@@ -176,7 +177,7 @@ def _fit(args: Fields) -> Arguments:
     for key, texts in (("ignoredResources", resources), ("ignoredResourceGroups", groups)):
         for number, text in enumerate(texts):
             if not is_label_name(text) or (key == "ignoredResourceGroups" and "/" in text):
-                raise args.error(f"{key}[{number}]", f"{text!r} is no name of such")
+                raise args.error(f"{key}[{number}]", f"{shown(text)} is no name of such")
             if text in (GPU, GPU.partition("/")[0]):
                 raise args.error(f"{key}[{number}]", f"{GPU} is not supported: devices are given")
     return {

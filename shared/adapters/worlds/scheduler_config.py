@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import structs
 
 from shared.adapters.worlds.documents import read_objects
-from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.errors import WorldError, shown
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.scheduler_args import (
     API_VERSION,
@@ -86,7 +86,7 @@ def config_of(fields: Fields) -> Configuration:
     """The configuration in an object. Raises WorldError."""
     for key, right in (("apiVersion", API_VERSION), ("kind", KIND)):
         if fields.required_text(key) != right:
-            raise fields.error(key, f"must be {right}, is {fields.text(key)!r}")
+            raise fields.error(key, f"must be {right}, is {shown(fields.text(key))}")
     fields.only(FIELDS)
     _check_process(fields)
     share = _sampling(fields, None)
@@ -183,7 +183,7 @@ def _profiles(fields: Fields, share: int | None) -> tuple[Profile, ...]:
         if is_other or queue_sort != sorting[0]:
             raise one.error(f"plugins.{QUEUE_SORT}", "has to match for all profiles")
         if any(profile.name == other.name for other in found):
-            raise one.error("schedulerName", f"{profile.name!r} is a duplicate")
+            raise one.error("schedulerName", f"{shown(profile.name)} is a duplicate")
         found.append(profile)
     return tuple(found)
 

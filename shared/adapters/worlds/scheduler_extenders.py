@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from shared.adapters.extender_client import tls_context
+from shared.adapters.worlds.errors import shown
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.labels import is_label_name
 from shared.adapters.worlds.scheduler_args import duration_ms
@@ -49,9 +50,9 @@ def _managed(fields: Fields, managed: set[str]) -> Iterator[tuple[str, bool]]:
         name = one.text("name")
         is_extended = "/" in name and "kubernetes.io/" not in name
         if not is_label_name(name) or not is_extended or name.startswith("requests."):
-            raise one.error("name", f"{name!r} is an invalid extended resource name")
+            raise one.error("name", f"{shown(name)} is an invalid extended resource name")
         if name in managed:
-            raise one.error("name", f"{name!r} is a duplicate extended managed resource name")
+            raise one.error("name", f"{shown(name)} is a duplicate extended managed resource name")
         if one.flag("ignoredByScheduler") and name == GPU:
             raise one.error("name", f"{GPU} is not supported: devices are given")
         managed.add(name)
@@ -86,7 +87,7 @@ def _url(fields: Fields) -> str:
     url = fields.required_text("urlPrefix")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise fields.error("urlPrefix", f"{url!r} is no URL with http:// or https://")
+        raise fields.error("urlPrefix", f"{shown(url)} is no URL with http:// or https://")
     return url
 
 

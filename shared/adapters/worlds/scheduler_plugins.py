@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from shared.adapters.worlds.errors import shown
 from shared.adapters.worlds.fields import Fields
 from shared.framework import custom
 
@@ -119,7 +120,7 @@ def _enabled(fields: Fields, point: str) -> Iterator[Named]:
             )
         points = OFF_BY_DEFAULT.get(name) or points_of(name)
         if points is None:
-            raise one.error("name", f"there is no plugin {name!r}")
+            raise one.error("name", f"there is no plugin {shown(name)}")
         if point != MULTI_POINT and point not in points:
             raise one.error("name", f"{name} does not extend {point}")
         if name in seen:

@@ -13,7 +13,7 @@ from typing import Any
 
 from shared.adapters.worlds import quantities
 from shared.adapters.worlds.dlrm import dlrm_world
-from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.errors import WorldError, shown
 from shared.adapters.worlds.fields import Fields
 from shared.adapters.worlds.flood import Flood, flood_world
 from shared.adapters.worlds.manifests import manifests_world
@@ -84,7 +84,7 @@ class _Words:
         if text is None:
             return default
         if not text.isascii() or not text.isdigit() or not low <= int(text[:20]) <= high:
-            raise self.error(key, f"{text!r} is not a whole number within {low}..{high}")
+            raise self.error(key, f"{shown(text)} is not a whole number within {low}..{high}")
         return int(text)
 
     def quantity(self, key: str, default: int, read: Callable[[object], int]) -> int:
@@ -190,7 +190,7 @@ def _flood(word: str, body: str, choice: Choice) -> Chosen:
     seed = _seed(words, choice, plain.seed)
     shapes = words.take("shapes") or plain.shapes
     if shapes not in SHAPES:
-        raise words.error("shapes", f"{shapes!r} is not one of {', '.join(SHAPES)}")
+        raise words.error("shapes", f"{shown(shapes)} is not one of {', '.join(SHAPES)}")
     values: dict[str, Any] = {
         "pods": words.count("pods", plain.pods),
         "shapes": shapes,

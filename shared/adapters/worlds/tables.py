@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from shared.adapters.worlds.errors import WorldError
+from shared.adapters.worlds.errors import WorldError, shown
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
@@ -33,7 +33,7 @@ class Row:
         text = self.text(field)
         if _NAME.fullmatch(text) is None:
             raise self.error(
-                field, f"{text!r} is not a name (lower-case letters, digits, '-', '.', '_')"
+                field, f"{shown(text)} is not a name (lower-case letters, digits, '-', '.', '_')"
             )
         return text.replace("_", "-")
 
@@ -41,14 +41,14 @@ class Row:
         """A non-negative whole number."""
         text = self.text(field)
         if _INTEGER.fullmatch(text) is None:
-            raise self.error(field, f"{text!r} is not a whole number")
+            raise self.error(field, f"{shown(text)} is not a whole number")
         return self._not_negative(field, Fraction(int(text))).numerator
 
     def decimal(self, field: str) -> Fraction:
         """A non-negative decimal number, exactly as written."""
         text = self.text(field)
         if _DECIMAL.fullmatch(text) is None:
-            raise self.error(field, f"{text!r} is not a number")
+            raise self.error(field, f"{shown(text)} is not a number")
         return self._not_negative(field, Fraction(text))
 
     def decimal_or_none(self, field: str) -> Fraction | None:
@@ -59,7 +59,7 @@ class Row:
         """One of the known words."""
         text = self.text(field)
         if text not in known:
-            raise self.error(field, f"{text!r} is not one of {', '.join(known)}")
+            raise self.error(field, f"{shown(text)} is not one of {', '.join(known)}")
         return text
 
     def _not_negative(self, field: str, value: Fraction) -> Fraction:
@@ -93,7 +93,7 @@ def _rows(
         row = Row(what, dict(zip(columns, cells, strict=True)))
         first = seen.setdefault(row.text(key), number)
         if first != number:
-            raise row.error(key, f"{row.text(key)!r} is a duplicate of row {first}")
+            raise row.error(key, f"{shown(row.text(key))} is a duplicate of row {first}")
         yield row
 
 

@@ -33,6 +33,7 @@ def test_settings_become_options_by_service():
         ("queueing.max_batch=-1", "queueing.max_batch"),
         ("cluster.latency_ms=-1", "--set cluster: latency_ms must be >= 0"),
         ("cluster.weather=1", "weather"),
+        ("cluster.weather=" + "[" * 101, "--set cluster.weather: line 1: nests deeper than 100"),
     ],
 )
 def test_a_setting_that_cannot_be_used_gets_one_line(setting, line):

@@ -253,3 +253,37 @@ async def test_a_secure_address_is_one_however_it_is_written(tmp_path, server):
     credentials = Credentials(kubeconfig(tmp_path, server, {"token": "t"}))
     await credentials.load()
     assert isinstance(credentials.tls(), ssl.SSLContext)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("users: [[" + "[" * 99, "line 4: nests deeper than 100 levels"),
+        ("users: [{name: u, token: planted}]\n", "Expected key"),
+        ("users: [{name: u, user: {token: planted}, token: &a [*a]}]", "holds an alias of itself"),
+        ("kind: [", "cannot be decoded"),
+    ],
+)
+async def test_a_kubeconfig_that_cannot_be_read_is_told_in_a_line_without_its_tokens(
+    tmp_path: Path, text: str, line: str
+):
+    path = tmp_path / "kubeconfig"
+    rest = (
+        "current-context: x\ncontexts: [{name: x, context: {cluster: c, user: u}}]\n"
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+    )
+    path.write_text(rest + text)
+    with pytest.raises(KubeconfigError, match=line) as raised:
+        await Credentials(str(path)).load()
+    assert "planted" not in str(raised.value)
+    assert len(str(raised.value)) < len(str(path)) + 300
+
+
+async def test_what_a_plug_in_complains_about_is_cut(tmp_path: Path):
+    script = tmp_path / "plug-in"
+    script.write_text("#!/bin/sh\nyes sorry | head -c 100000 >&2\nexit 1\n")
+    script.chmod(0o700)
+    user = {"exec": {"apiVersion": EXEC, "command": str(script)}}
+    with pytest.raises(KubeconfigError, match=r"process returned 1\. sorry") as raised:
+        await Credentials(kubeconfig(tmp_path, "http://127.0.0.1:1", user)).load()
+    assert len(str(raised.value)) < len(str(tmp_path)) + 300

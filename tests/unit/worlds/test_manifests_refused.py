@@ -1,5 +1,6 @@
 """Manifests that cannot be used: one line that names file, object, field and rule."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -63,6 +64,11 @@ def not_given(field: str, what: str, given: object, computed: object) -> str:
     )
 
 
+# Nine levels of nine aliases: 600 bytes that stand for 400 million values.
+MANY_ALIASES = "a: &a [x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 9)}]\n"
+    for before, name in itertools.pairwise("abcdefghi")
+)
 REQUESTS = "Pod default/p: spec.containers[0].resources.requests"
 
 
@@ -231,6 +237,27 @@ def test_undecodable_files_are_named(tmp_path, text, line):
     path = tmp_path / "in.yaml"
     path.write_text(text)
     assert line in refused(path)
+
+
+POD = "apiVersion: v1\nkind: Pod\n"
+HUGE = {
+    "depth": ("a: " + "[" * 30_000, "in.yaml: line 1: nests deeper than 100 levels"),
+    "aliases": (MANY_ALIASES, "line 8: its aliases stand for more than 4,000,000 characters"),
+    "a line": (POD + "x" * 9_000, "cannot be decoded"),
+    "a list": (f"apiVersion: v1\nkind: [{'x' * 9_000}]", "kind: must be text, is ['xxx"),
+    "a name": (POD + f"metadata: {{name: {'Y' * 9_000}}}", "YYY ...' is not a name"),
+    "a field": (POD + f"metadata: {{name: a, ? {'x' * 9_000}: a}}", "xxx ...: is an unknown field"),
+    "a number": (f"apiVersion: v1\nkind: 0x{'f' * 9_000}", "kind: must be text, is a number of"),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_huge_input_is_refused_in_a_short_line(tmp_path, name):
+    text, line = HUGE[name]
+    path = tmp_path / "in.yaml"
+    path.write_text(text)
+    assert line in refused(path)
+    assert len(refused(path)) < len(str(path)) + 500
 
 
 def test_json_duplicates_and_rubbish_are_named(tmp_path):
