@@ -82,6 +82,13 @@ class Commits:
             for one in waiting:
                 one.fail(error)
 
+    def fail(self, error: Exception) -> None:
+        """Write nothing any more."""
+        self._failure = error
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.fail(error)
+
     def close(self) -> None:
         """Records that others may have read are written; what else still waits is not."""
         if self._ahead and self._failure is None:

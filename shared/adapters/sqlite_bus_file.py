@@ -45,6 +45,7 @@ class SqliteFile:
         self.readonly = readonly
         self._lock_fd: int | None = None
         self._connection: sqlite3.Connection | None = None
+        self._files: list[tuple[int, int]] = []
         try:
             self._open()
         except BaseException:
@@ -70,6 +71,7 @@ class SqliteFile:
         self._check_header()
         self._connect("rw")
         self._check_format()
+        self._files = self._found()
         assert self._lock_fd is not None
         # Whoever created the file alone now lets others in, unless it is to stay alone.
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX if self.exclusive else fcntl.LOCK_SH)
@@ -147,6 +149,28 @@ class SqliteFile:
             return os.stat(f"{self.path}-wal").st_size > WAL_HEADER_BYTES
         except FileNotFoundError:
             return False
+
+    def _found(self) -> list[tuple[int, int]]:
+        """Which files stand under the names of the database and of its WAL. Raises OSError."""
+        found = (os.stat(f"{self.path}{rest}") for rest in ("", "-wal"))
+        return [(one.st_dev, one.st_ino) for one in found]
+
+    def check_place(self) -> None:
+        """Whether the files still stand under their names: what is written into a file that has
+        lost its name is gone with the process. Raises BusCorrupt.
+        """
+        try:
+            if self._found() == self._files:
+                return
+            what = "was replaced"
+        except FileNotFoundError:
+            what = "was removed or renamed"
+        except OSError as error:
+            what = f"is out of reach ({error.strerror})"
+        raise BusCorrupt(
+            f"{self.path}: {what} while it was in use; nothing more is written, and what was "
+            "recorded since may be lost: put it back if it was moved, and start again"
+        )
 
     def _create(self) -> None:
         """Under another name until it is whole: whoever looks meanwhile finds no file, not a torn

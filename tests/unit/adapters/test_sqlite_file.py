@@ -1,6 +1,8 @@
 """The SQLite file: what is wrong with it is one line that names it, and nothing is changed."""
 
 import asyncio
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from shared.adapters import sqlite_bus
 from shared.adapters.sqlite_bus import COMPRESS_ABOVE_BYTES, SqliteBus, SqliteLog
 from shared.adapters.sqlite_bus_file import FORMAT_VERSION, SqliteFile
 from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, WrongPosition, journal_name
@@ -284,4 +287,31 @@ async def test_what_is_cut_gives_its_place_back(path: Path):
         await bus.cut(JOURNAL, position - 10)
         sizes.add(log.file.fetch("PRAGMA page_count")[0][0])
     assert len(sizes) <= 2
+    log.close()
+
+
+def replace_by_copy(name: str) -> None:
+    shutil.copy(name, f"{name}-copy")
+    os.replace(f"{name}-copy", name)
+
+
+@pytest.mark.parametrize("lost", ["", "-wal"])
+@pytest.mark.parametrize("mode", [{}, {"exclusive": True}])
+async def test_a_file_that_lost_its_name_is_written_no_more(
+    path: Path, monkeypatch: pytest.MonkeyPatch, mode: dict[str, bool], lost: str
+):
+    monkeypatch.setattr(sqlite_bus, "LOOK_S", 0.01)
+    log, woken = SqliteLog(path, **mode), asyncio.Event()
+    bus = SqliteBus(log)
+    bus.watch(JOURNAL, 40, woken.set)
+    await asyncio.sleep(0.05)
+    await bus.append(JOURNAL, 40, b"more")
+    await woken.wait()
+    woken.clear()
+    replace_by_copy(f"{path}{lost}")
+    await asyncio.wait_for(woken.wait(), 5)
+    with pytest.raises(BusCorrupt, match=r"bus\.db: was replaced while it was in use"):
+        await bus.append(JOURNAL, 41, b"more")
+    with pytest.raises(BusCorrupt, match="start again"):
+        await bus.read(JOURNAL, 0)
     log.close()
