@@ -83,6 +83,7 @@ class LiveRunner:
             "unknown": counts.unknown,
             "events_sent": events.sent,
             "events_dropped": events.dropped + events.failed,
+            "snapshots_bad": sum(owner.stats.snapshots_bad for owner in self.mesh.owners()),
         }
         member = self.mesh.members.get("queueing/0")
         if member is not None and member.owner is not None:
@@ -120,6 +121,8 @@ def line_of(standing: Standing) -> str:
     ]
     if standing.requests.get("events_dropped"):
         parts.append(f"{standing.requests['events_dropped']:,} events dropped")
+    if standing.requests.get("snapshots_bad"):
+        parts.append(f"{standing.requests['snapshots_bad']:,} bad snapshots")
     if standing.gated:
         parts.insert(2, f"{standing.gated:,} gated")
     return ", ".join(parts)

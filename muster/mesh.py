@@ -89,7 +89,7 @@ def readers_of(journal: str, placements: int) -> tuple[str, ...]:
 
 
 class MeshMember(Member):
-    """Tells of an outage of the bus, once for each."""
+    """Tells of an outage of the bus, once for each, and of snapshots that cannot be used."""
 
     told = -1
 
@@ -97,6 +97,10 @@ class MeshMember(Member):
         if self.told != self.terms:
             self.told = self.terms
             log.warning("%s: no answer from the bus, asking again: %s", self.journal, error)
+
+    def claimed(self, owner: Owner[Any]) -> None:
+        for text in owner.stats.bad_snapshots:
+            log.warning("%s: a snapshot was passed over: %s", self.journal, text)
 
 
 @dataclass

@@ -21,6 +21,7 @@ COUNTERS = {
     "steps": "Steps taken",
     "voids": "Void records skipped in other journals",
     "snapshots": "Snapshots taken",
+    "snapshots_bad": "Snapshots that could not be used when the journal was folded",
 }
 
 

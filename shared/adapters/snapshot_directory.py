@@ -6,6 +6,7 @@ position never changes what the old manifest speaks of.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from shared.adapters.snapshot_manifest import (
@@ -15,6 +16,7 @@ from shared.adapters.snapshot_manifest import (
     decode_manifest,
     encode_manifest,
 )
+from shared.model.text import quoted
 from shared.ports.bus import JournalName, split_journal
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta, check_meta
 
@@ -78,17 +80,37 @@ class DirectorySnapshots:
                 found.append(journal)
         return sorted(found)
 
-    def list(self, journal: str) -> list[SnapshotMeta]:
-        """See SnapshotStore.list."""
-        found = []
+    def damaged(self, journal: str) -> list[str]:
+        """See SnapshotStore.damaged. A kill before a body has its manifest leaves one, too."""
+        folder = self._folder(journal)
+        bad = {
+            path.name[:20]: str(found)
+            for path, found in self._read_all(journal)
+            if isinstance(found, SnapshotBad)
+        }
+        listed = {path.name[:20] for path in folder.glob(f"*{_MANIFEST}")}
+        for path in folder.glob(f"*{_BODY}"):
+            if path.name[:20] not in listed:
+                bad[path.name[:20]] = f"{path}: its manifest is missing"
+        return [bad[position] for position in sorted(bad, reverse=True)]
+
+    def _read_all(self, journal: str) -> Iterator[tuple[Path, SnapshotMeta | SnapshotBad]]:
+        """Newest first."""
         for path in sorted(self._folder(journal).glob(f"*{_MANIFEST}"), reverse=True):
             try:
-                manifest = _read_manifest(path)
-            except SnapshotBad:
-                continue  # load says what is wrong with it; recovery takes the one before
-            if manifest.meta.journal == journal:
-                found.append(manifest.meta)
-        return found
+                meta = _read_manifest(path).meta
+            except SnapshotBad as error:
+                yield path, error
+                continue
+            if meta.journal == journal:
+                yield path, meta
+            else:
+                yield path, SnapshotBad(f"{path}: the manifest is of {quoted(meta.journal)}")
+
+    def list(self, journal: str) -> list[SnapshotMeta]:
+        """See SnapshotStore.list."""
+        found = (meta for _path, meta in self._read_all(journal))
+        return [meta for meta in found if isinstance(meta, SnapshotMeta)]
 
 
 def _position(path: Path) -> int:

@@ -41,6 +41,10 @@ class MemorySnapshots:
         """See SnapshotStore.journals."""
         return sorted(self._held)
 
+    def damaged(self, journal: str) -> list[str]:
+        """See SnapshotStore.damaged. Nothing here is whole in part."""
+        return []
+
     def list(self, journal: str) -> list[SnapshotMeta]:
         """See SnapshotStore.list."""
         held = self._held.get(journal, {})

@@ -168,9 +168,9 @@ class InputFeed:
 
 def restore_newest(folded: Folded[S], store: SnapshotStore, below: int | None = None) -> list[str]:
     """Restore the newest usable snapshot (at a position <= `below`); returns what was wrong with
-    newer ones.
+    newer ones, and with those that are not listed.
     """
-    bad: list[str] = []
+    bad = store.damaged(folded.core.journal)
     for meta in store.list(folded.core.journal):
         if below is not None and meta.position > below:
             continue
@@ -222,7 +222,12 @@ async def fold(
     """The state below `stop` (default: the journal's end), and the snapshots that were unusable."""
     folded = Folded(core)
     bad = restore_newest(folded, store, stop)
-    await fold_on(folded, bus, stop)
+    try:
+        await fold_on(folded, bus, stop)
+    except NeedsReset as error:
+        if bad:
+            raise NeedsReset(f"{error}; what is wrong with them: {'; '.join(bad)}") from error
+        raise
     return folded, bad
 
 

@@ -39,6 +39,7 @@ class Member:
                     await self._stand_by(at_start)
                 at_start = waits = False
                 await owner.claim()
+                self.claimed(owner)
                 self.owner = owner
                 self.terms += 1
                 await owner.run()
@@ -53,6 +54,9 @@ class Member:
 
     def failed(self, error: Exception) -> None:
         """The bus does not answer, and is asked again: for who composes members to tell people."""
+
+    def claimed(self, owner: Owner[Any]) -> None:
+        """The journal is ours, and was folded: for who composes members to tell people."""
 
     async def _stand_by(self, at_start: bool) -> None:
         """Wait until the journal is free: empty, last claimed by this very member (at start), or

@@ -106,6 +106,9 @@ class EpochStore:
         cut = [(name.partition("/")[0], name.partition("/")[2]) for name in plain]
         return [f"{s[: -len(suffix)]}/{p}" for s, p in cut if s.endswith(suffix)]
 
+    def damaged(self, journal: str) -> list[str]:
+        return self._store.damaged(renamed(journal, self._epoch))
+
     def list(self, journal: str) -> list[SnapshotMeta]:
         found = self._store.list(renamed(journal, self._epoch))
         return [msgspec.structs.replace(meta, journal=journal) for meta in found]

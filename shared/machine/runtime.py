@@ -157,6 +157,11 @@ class Stats:
     snapshots: int = 0
     bad_snapshots: list[str] = field(default_factory=list)
 
+    @property
+    def snapshots_bad(self) -> int:
+        """How many could not be used when the journal was folded."""
+        return len(self.bad_snapshots)
+
 
 async def append_claim(bus: Bus, journal: JournalName, end: int, claim: Claim, now_ms: int) -> int:
     """Its position: `end`, unless others write. Raises AppendUnknown, BusUnavailable."""

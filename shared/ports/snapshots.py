@@ -42,6 +42,10 @@ class SnapshotStore(Protocol):
         """The journals that have a snapshot, sorted."""
         ...
 
+    def damaged(self, journal: str) -> "list[str]":
+        """What is wrong with snapshots that are not listed, newest first."""
+        ...
+
     # Last in the class, because it hides the builtin from the annotations after it.
     def list(self, journal: str) -> list[SnapshotMeta]:
         """The manifests that are whole and valid, newest (highest position) first."""

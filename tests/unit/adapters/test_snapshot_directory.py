@@ -129,3 +129,23 @@ def test_a_torn_body_in_memory_is_bad():
     store.tear(JOURNAL, 10, 5)
     with pytest.raises(SnapshotBad, match="placement/2@10"):
         store.load(JOURNAL, 10)
+
+
+def test_snapshots_that_are_not_listed_are_named(store: DirectorySnapshots, tmp_path: Path):
+    assert store.damaged(JOURNAL) == []
+    ten, twenty = sorted((tmp_path / FOLDER).glob("*.manifest"))
+    whole = ten.read_bytes()
+    ten.write_bytes(whole[:-1])
+    twenty.unlink()
+    body = newest(tmp_path, ".body")
+    assert store.list(JOURNAL) == []
+    assert store.damaged(JOURNAL) == [
+        f"{body}: its manifest is missing",
+        f"{ten}: the manifest is torn or changed",
+    ]
+    ten.write_bytes(whole)
+    (tmp_path / "queueing-0").mkdir()
+    (tmp_path / "queueing-0" / ten.name).write_bytes(whole)
+    assert store.damaged("queueing/0") == [
+        f"{tmp_path / 'queueing-0' / ten.name}: the manifest is of {JOURNAL}"
+    ]

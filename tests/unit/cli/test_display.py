@@ -55,5 +55,10 @@ def test_a_live_run_says_what_became_of_events_that_were_not_sent():
     assert result_of(dropped)["events_dropped"] == 1_234
 
 
+def test_a_live_run_says_how_many_snapshots_were_bad():
+    assert "snapshots" not in line_of(Standing(requests={"snapshots_bad": 0}))
+    assert line_of(Standing(requests={"snapshots_bad": 2})).endswith(", 2 bad snapshots")
+
+
 def standing(seconds: float, bound: int) -> Standing:
     return Standing(seconds=seconds, bound=bound)

@@ -2,15 +2,22 @@
 
 import asyncio
 import gc
+import shutil
+from pathlib import Path
 
-from muster.mesh import Mesh
+import pytest
+
+from muster.mesh import Mesh, all_journals
 from shared.adapters.memory_bus import MemoryBus, MemoryLog
+from shared.adapters.metrics import registry_of
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_config import SimConfig
+from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.machine import member as members
 from shared.model.world import World
-from shared.ports.bus import BusUnavailable, JournalName
+from shared.ports.bus import BusCorrupt, BusUnavailable, JournalName
 
 
 async def test_it_leaves_the_collector_as_it_was():
@@ -52,3 +59,51 @@ async def test_an_outage_of_the_bus_is_told_of_once(monkeypatch, caplog):
         "permit/0: no answer from the bus, asking again: kafka://nowhere:1: refused",
         "permit/0: no answer from the bus, asking again: a later one",
     ]
+
+
+def idle_cluster() -> SimCluster:
+    return SimCluster(World(name="empty", nodes=(), arrivals=()), SimConfig())
+
+
+async def until_owned(mesh: Mesh, journals: list[str]) -> asyncio.Task[None]:
+    serving = asyncio.create_task(mesh.serve(journals))
+    async with asyncio.timeout(10):
+        while True:
+            await asyncio.sleep(0.01)
+            if len(mesh.owners()) == len(journals):
+                return serving
+
+
+async def test_each_bad_snapshot_is_told_of_and_counted(tmp_path: Path, caplog):
+    folder = tmp_path / "permit-0"
+    folder.mkdir()
+    torn, without = folder / f"{4:020d}.manifest", folder / f"{7:020d}-0a.body"
+    torn.write_bytes(b"x")
+    without.write_bytes(b"y")
+    log = MemoryLog()
+    mesh = Mesh(lambda _journal: MemoryBus(log), DirectorySnapshots(tmp_path), idle_cluster())
+    serving = await until_owned(mesh, ["permit/0"])
+    assert [record.getMessage() for record in caplog.records] == [
+        f"permit/0: a snapshot was passed over: {without}: its manifest is missing",
+        f"permit/0: a snapshot was passed over: {torn}: the manifest is torn or changed",
+    ]
+    registry = registry_of(mesh.owners)
+    assert registry.get_sample_value("muster_snapshots_bad_total", {"journal": "permit/0"}) == 2
+    serving.cancel()
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_a_mesh_ends_when_its_folder_is_removed(tmp_path: Path, is_alone):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    log = SqliteLog(folder / "journals.db", exclusive=is_alone)
+    mesh = Mesh(lambda _journal: SqliteBus(log), MemorySnapshots(), idle_cluster())
+    mesh.is_alone = is_alone
+    serving = await until_owned(mesh, all_journals(1))
+    shutil.rmtree(folder)
+    with pytest.raises(ExceptionGroup) as raised:
+        await asyncio.wait_for(serving, 10)
+    log.close()
+    causes = raised.value.exceptions
+    assert all(isinstance(one, BusCorrupt) for one in causes)
+    assert "journals.db: was removed or renamed while it was in use" in str(causes[0])

@@ -236,6 +236,10 @@ async def test_a_cut_journal_needs_a_snapshot(bus, store):
     assert folded.state.total == sum(range(12))
     with pytest.raises(NeedsReset, match="muster reset"):
         await fold(ToyIngest(), bus, MemorySnapshots())
+    for meta in store.list("ingest/0"):
+        store.tear("ingest/0", meta.position, 1)
+    with pytest.raises(NeedsReset, match=r"; what is wrong with them: .*the body has 1 byte"):
+        await fold(ToyIngest(), bus, store)
 
 
 async def test_a_reader_that_never_took_a_snapshot_holds_the_cut_back(bus, store):
