@@ -249,8 +249,11 @@ def _as(kind: Any, value: object) -> Any:
 
 
 def _lowered(value: object) -> object:
+    """With the names of its own fields in lower case, or of the objects in a list: no deeper, as a
+    reply may nest deeper than calls.
+    """
+    if isinstance(value, list):
+        return [_lowered(one) if isinstance(one, dict) else one for one in value]
     if isinstance(value, dict):
         return {str(key).lower(): inner for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_lowered(one) for one in value]
     return value

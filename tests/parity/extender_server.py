@@ -48,6 +48,8 @@ class ExtenderServer:
                 status, answer = server.answer(self.path, body)
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(answer)))
+                for name, value in server.headers().items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(answer)
 
@@ -67,6 +69,10 @@ class ExtenderServer:
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
+
+    def headers(self) -> dict[str, str]:
+        """More header fields of each answer."""
+        return {}
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
         """Status and body."""

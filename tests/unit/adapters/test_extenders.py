@@ -69,7 +69,7 @@ def asked(source: Pods, *extenders: Extender, **nodes: Going) -> Verdict:
     return asyncio.run(HttpExtenders(source).judge_victims(extenders, pod, nodes))
 
 
-def of(server: Answers, **more: Any) -> Extender:
+def of(server: ExtenderServer, **more: Any) -> Extender:
     return Extender(url=server.url, preempt_verb="preempt", **more)
 
 
@@ -135,3 +135,45 @@ def test_an_api_server_that_is_away_is_an_error(served):
     server = served(as_told)
     found = asked(Pods(broken=True), of(server), n=Going(refs("a"), 0))
     assert (found.error, server.bodies) == ("no API server", [])
+
+
+class Redirects(ExtenderServer):
+    """Sends whoever asks to another server."""
+
+    def __init__(self, to: str, status: int) -> None:
+        self._to, self._status = to, status
+        super().__init__()
+
+    def answer(self, path: str, body: Body) -> tuple[int, bytes]:
+        return self._status, b"{}"
+
+    def headers(self) -> dict[str, str]:
+        return {"Location": self._to}
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_an_error_and_leads_nowhere(served, status):
+    other = served(as_told)
+    server = Redirects(f"{other.url}/preempt", status)
+    try:
+        found = asked(Pods(), of(server), n=Going(refs("a"), 0))
+    finally:
+        server.close()
+    assert found.error == f"failed preempt with extender at URL {server.url}/preempt, code {status}"
+    assert other.bodies == []
+
+
+class Nests(ExtenderServer):
+    def answer(self, path: str, body: Body) -> tuple[int, bytes]:
+        return 200, b"[" * int(path.split("/")[1]) + b"]" * int(path.split("/")[1])
+
+
+@pytest.mark.parametrize("levels", [400, 1_000, 100_000])
+def test_a_reply_that_nests_deeply_is_an_error(levels):
+    server = Nests()
+    try:
+        one = Extender(url=f"{server.url}/{levels}", preempt_verb="preempt")
+        found = asked(Pods(), one, n=Going(refs("a"), 0))
+    finally:
+        server.close()
+    assert "the reply" in found.error
