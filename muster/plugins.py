@@ -6,9 +6,14 @@ extend BindPlugin decides nothing and may use what it likes.
 """
 
 import ast
+import grp
 import hashlib
 import importlib.util
 import inspect
+import logging
+import os
+import pwd
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -27,6 +32,8 @@ from shared.framework.custom_args import type_of
 from shared.machine.core import Core
 from shared.model.wakes import KINDS
 from shared.ports.bind_plugin import BindPlugin
+
+log = logging.getLogger("muster.plugins")
 
 AT_BIND = (custom.PERMIT, custom.PRE_BIND, custom.BIND, custom.POST_BIND)
 NOT_YET = {"unreserve": "reserve"}
@@ -56,11 +63,13 @@ def _core(journal: str, files: tuple[Path, ...], placements: int) -> Core[Any]:
 
 def _read(path: Path) -> Iterator[tuple[type[Plugin], str]]:
     try:
-        source = path.read_bytes()
+        with path.open("rb") as file:
+            _check_owner(path, os.fstat(file.fileno()))
+            source = file.read()
         tree = ast.parse(source, str(path))
     except OSError as error:
         raise UsageFault(f"--plugin {path}: cannot be read: {error.strerror}") from error
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", 0)
         raise UsageFault(f"--plugin {path}, line {line}: is not Python: {error}") from error
     acts = _acts(tree)
@@ -69,7 +78,7 @@ def _read(path: Path) -> Iterator[tuple[type[Plugin], str]]:
             f"--plugin {path}, line {line}: {what} is not allowed: a replay would differ; "
             f"{instead(what)} (docs/plugins.md)"
         )
-    module = _run(path)
+    module = _run(path, source)
     kinds = [
         kind
         for kind in vars(module).values()
@@ -102,13 +111,46 @@ def _acts(tree: ast.Module) -> bool:
     return "BindPlugin" in bases and "Plugin" not in bases
 
 
-def _run(path: Path) -> ModuleType:
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    """Whoever may write the file decides what this process does. The folder counts less: in a pod
+    the roots of volumes are open to all, and nobody else is there. Raises UsageFault.
+    """
+    mode = stat.S_IMODE(found.st_mode)
+    for bit, who, is_open in (
+        (stat.S_IWOTH, "o-w", True),
+        (stat.S_IWGRP, "g-w", _has_others(found)),
+    ):
+        if mode & bit and is_open:
+            raise UsageFault(
+                f"--plugin {path}: others may write it (mode {mode:04o}), and it runs as this "
+                f"process: chmod {who} {path}"
+            )
+    if found.st_uid not in (0, os.geteuid()):
+        log.warning("--plugin %s: belongs to user %d, who may change it", path, found.st_uid)
+    folder = path.resolve().parent
+    folder_mode = folder.stat().st_mode
+    if folder_mode & stat.S_IWOTH and not folder_mode & stat.S_ISVTX:
+        log.warning("--plugin %s: everybody may replace files in %s", path, folder)
+
+
+def _has_others(found: os.stat_result) -> bool:
+    """Whether somebody else is in the file's group. A user's own group has the user's name, and a
+    group without a name, as volumes in pods have, is nobody's.
+    """
+    try:
+        return grp.getgrgid(found.st_gid).gr_name != pwd.getpwuid(found.st_uid).pw_name
+    except KeyError:
+        return False
+
+
+def _run(path: Path, source: bytes) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"muster_plugin_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise UsageFault(f"--plugin {path}: must be a .py file")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        # What was checked, and not what the path or a cached file beside it says by now.
+        exec(compile(source, spec.origin or str(path), "exec"), module.__dict__)
     except Exception as error:
         raise UsageFault(f"--plugin {path}: {type(error).__name__}: {error}") from error
     return module
