@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     # Kafka's client takes half a second to import, which only those who use it should pay.
     from shared.adapters.kafka_bus_settings import KafkaSettings
 
+LOOPBACK = "127.0.0.1"
 EXAMPLES = "kafka://HOST:PORT[,HOST:PORT][/PREFIX][?setting=value&...] or sqlite:FILE"
 
 
@@ -115,6 +116,16 @@ def _kafka(address: str) -> "KafkaSettings":
         return msgspec.convert(values, KafkaSettings, strict=False)
     except msgspec.ValidationError as error:
         raise UsageFault(f"--bus {address}: {error}") from error
+
+
+def parse_metrics(text: str) -> tuple[str, int] | None:
+    """Host and port on which metrics are served; None for none. Raises UsageFault."""
+    if text == "0":
+        return None
+    host, colon, port = text.rpartition(":")
+    if not _is_host(f"{host if colon else LOOPBACK}:{port}"):
+        raise UsageFault(f"--metrics-port {text}: must be PORT (on {LOOPBACK}) or HOST:PORT")
+    return host.strip("[]") or LOOPBACK, int(port)
 
 
 def _is_host(text: str) -> bool:

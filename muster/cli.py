@@ -4,6 +4,7 @@
 Commands import what they need when they run, so that `--help` is quick.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +34,7 @@ from muster.cli_options import (
 from muster.faults import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, Fault, UsageFault
 from shared.model.text import one_line
 
+PRIVATE_UMASK = 0o077
 OUTPUTS = ("text", "json")
 BUSES = ("sqlite", "memory")
 
@@ -171,14 +173,18 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     plugin: Plugins = None,
     compatibility_version: Compatibility = "1.35",
     metrics_port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Serve metrics here; 0 = none.")
-    ] = 0,
+        str,
+        typer.Option(
+            metavar="[HOST:]PORT", help="Serve metrics here, on 127.0.0.1 if no HOST; 0 = none."
+        ),
+    ] = "0",
     snapshot_seconds: Annotated[
         int, typer.Option(min=1, help="Time between snapshots of a journal.")
     ] = 60,
     cut_journals: CutJournals = False,
 ) -> None:
     """Own some of the mesh's journals in this process, until it is told to stop."""
+    from muster.addresses import parse_metrics
     from muster.commands.serve import Serving
     from muster.commands.serve import serve as start
     from shared.machine.snapshots import SnapshotPolicy
@@ -197,7 +203,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
             scheduler_name or [],
             config,
         ),
-        metrics_port,
+        parse_metrics(metrics_port),
         SnapshotPolicy(every_ms=1_000 * snapshot_seconds, cut=cut_journals),
     )
 
@@ -361,7 +367,18 @@ def _complain(text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code."""
+    """Run one command; returns the exit code. What it writes its user alone may read: journals,
+    snapshots and histories name the pods of a whole cluster.
+    """
+    before = os.umask(PRIVATE_UMASK)
+    try:
+        return _main(arguments)
+    finally:
+        os.umask(before)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
+    from shared.adapters.run_files import NotWritten
     from shared.adapters.worlds.errors import WorldError
     from shared.framework.custom import PluginMissing
     from shared.machine.fold import NeedsReset
@@ -387,6 +404,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (WorldError, PluginMissing) as error:
         _complain(str(error))
         return EXIT_USAGE
-    except (BusUnavailable, BusCorrupt, RecordUnreadable, JournalGap, NeedsReset) as error:
+    except (
+        *(BusUnavailable, BusCorrupt, RecordUnreadable, JournalGap, NeedsReset, NotWritten),
+    ) as error:
         _complain(str(error))
         return EXIT_FAILURE

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from muster.run_directory import (
 )
 from muster.runner import Outcome, Runner
 from muster.summary import show, summarise
+from shared.adapters.run_files import NotWritten, writing
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_history import write_history
 from shared.adapters.sim_cluster_objects import SimObjects
@@ -101,7 +103,8 @@ def run(options: Options, output: str) -> None:
         "placements": options.placements,
         "run": str(folder),
     }
-    write_json(folder / SUMMARY, result)
+    with writing(folder / SUMMARY):
+        write_json(folder / SUMMARY, result)
     console = Console()
     if output == "json":
         console.out(_json(result), highlight=False)
@@ -137,9 +140,13 @@ def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:
             runner.profiles = {one.name: one for one in options.profiles.profiles}
         try:
             with asyncio.Runner(loop_factory=loop_factory()) as loop:
-                return loop.run(runner.run())
-        finally:
-            write_history(folder / HISTORY, cluster.history)
+                outcome = loop.run(runner.run())
+        except BaseException:
+            with suppress(NotWritten):  # people are told what ended the run
+                write_history(folder / HISTORY, cluster.history)
+            raise
+        write_history(folder / HISTORY, cluster.history)
+        return outcome
 
 
 def _config(options: Options) -> dict[str, Any]:

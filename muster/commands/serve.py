@@ -49,7 +49,7 @@ class Serving:
     config: Path | None = None
 
 
-def serve(what: Serving, metrics_port: int, policy: SnapshotPolicy) -> None:
+def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy) -> None:
     """Own the journals until SIGTERM or SIGINT. Raises UsageFault, Fault, BusUnavailable."""
     journals = chosen_journals(what.services, what.placements)
     address = parse_bus(what.bus)
@@ -80,7 +80,7 @@ def serve(what: Serving, metrics_port: int, policy: SnapshotPolicy) -> None:
             loop.run(kube.open())
         try:
             with naming(address.place):
-                while loop.run(_until_told(mesh, store, address, journals, metrics_port)):
+                while loop.run(_until_told(mesh, store, address, journals, metrics)):
                     print("a reset closed this epoch: joining the next", flush=True)
         finally:
             if kube is not None:
@@ -140,7 +140,11 @@ def chosen_journals(services: Sequence[str], placements: int) -> list[str]:
 
 
 async def _until_told(
-    mesh: Mesh, store: SnapshotStore, address: BusAddress, journals: list[str], metrics_port: int
+    mesh: Mesh,
+    store: SnapshotStore,
+    address: BusAddress,
+    journals: list[str],
+    metrics: tuple[str, int] | None,
 ) -> bool:
     """Serve one epoch; whether it was closed by a reset (else somebody told us to stop)."""
     told = asyncio.Event()
@@ -155,8 +159,8 @@ async def _until_told(
         await clients.open(journals)
         mesh.epoch, mesh.store = epoch, EpochStore(store, epoch)
         mesh.bus_of = lambda journal: EpochBus(clients.opened[journal], epoch)
-        if metrics_port:
-            stack.callback(_serve_metrics(mesh, metrics_port))
+        if metrics is not None:
+            stack.callback(_serve_metrics(mesh, *metrics))
         work = asyncio.create_task(mesh.serve(journals))
         stop = asyncio.create_task(told.wait())
         print(f"serving {' '.join(journals)} as {mesh.owner}", flush=True)
@@ -199,8 +203,11 @@ async def _epoch(address: BusAddress, placements: int, told: asyncio.Event) -> i
         await clients.close()
 
 
-def _serve_metrics(mesh: Mesh, port: int) -> Callable[[], None]:
+def _serve_metrics(mesh: Mesh, host: str, port: int) -> Callable[[], None]:
     from shared.adapters.metrics import registry_of
     from shared.adapters.metrics import serve as serve_metrics
 
-    return serve_metrics(registry_of(mesh.owners), "0.0.0.0", port)
+    try:
+        return serve_metrics(registry_of(mesh.owners), host, port)
+    except OSError as error:
+        raise UsageFault(f"--metrics-port {host}:{port}: {error.strerror}") from error

@@ -5,6 +5,8 @@ from typing import Literal
 
 import msgspec
 
+from shared.adapters.run_files import writing
+
 Kind = Literal[
     "node",
     "node-gone",
@@ -37,8 +39,9 @@ class Happened(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def write_history(path: Path, history: list[Happened]) -> None:
-    """Replace the file."""
-    path.write_bytes(msgspec.msgpack.encode(history))
+    """Replace the file. Raises NotWritten."""
+    with writing(path):
+        path.write_bytes(msgspec.msgpack.encode(history))
 
 
 def read_history(path: Path) -> list[Happened]:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from shared.adapters.run_files import writing
 from shared.adapters.snapshot_manifest import (
     Manifest,
     check_body,
@@ -36,9 +37,13 @@ class DirectorySnapshots:
         return self._root / f"{service}-{partition}"
 
     def save(self, meta: SnapshotMeta, body: bytes) -> None:
-        """See SnapshotStore.save."""
+        """See SnapshotStore.save. Raises NotWritten."""
         check_meta(meta, body)
         folder = self._folder(meta.journal)
+        with writing(folder):
+            self._save(meta, body, folder)
+
+    def _save(self, meta: SnapshotMeta, body: bytes, folder: Path) -> None:
         if not folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
             _sync_folder(self._root)

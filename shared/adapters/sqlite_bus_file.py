@@ -82,7 +82,9 @@ class SqliteFile:
         The lock ends with the process, however it ends.
         """
         try:
-            self._lock_fd = os.open(f"{self.path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+            self._lock_fd = os.open(
+                f"{self.path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+            )
         except OSError as error:
             raise BusUnavailable(f"{self.path}: cannot be opened: {error.strerror}") from error
         try:

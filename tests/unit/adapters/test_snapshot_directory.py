@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from shared.adapters.run_files import NotWritten
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta
@@ -149,3 +150,9 @@ def test_snapshots_that_are_not_listed_are_named(store: DirectorySnapshots, tmp_
     assert store.damaged("queueing/0") == [
         f"{tmp_path / 'queueing-0' / ten.name}: the manifest is of {JOURNAL}"
     ]
+
+
+def test_a_snapshot_that_finds_no_room_is_told_in_one_line(tmp_path: Path):
+    (tmp_path / FOLDER).write_text("in the way")
+    with pytest.raises(NotWritten, match=f"{FOLDER}: cannot be written: File exists; start again"):
+        DirectorySnapshots(tmp_path).save(meta(1), BODY)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.addresses import parse_bus
+from muster.addresses import parse_bus, parse_metrics
 from muster.faults import UsageFault
 from muster.options import mesh_config, parse_settings, sim_config
 
@@ -69,3 +69,16 @@ def test_an_address_that_cannot_be_used_gets_one_line(address, line):
     with pytest.raises(UsageFault) as raised:
         parse_bus(address)
     assert line in str(raised.value)
+
+
+def test_metrics_are_served_on_this_machine_alone_unless_a_host_is_named():
+    assert parse_metrics("0") is None
+    assert parse_metrics("9090") == ("127.0.0.1", 9090)
+    assert parse_metrics("0.0.0.0:9090") == ("0.0.0.0", 9090)
+    assert parse_metrics("[::]:9090") == ("::", 9090)
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "65536", ":9090", "0.0.0.0:", "0.0.0.0:0", "h:x"])
+def test_an_address_for_metrics_that_cannot_be_used_gets_one_line(text):
+    with pytest.raises(UsageFault, match=r"--metrics-port .*: must be PORT \(on .*\) or HOST"):
+        parse_metrics(text)
