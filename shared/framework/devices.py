@@ -62,6 +62,8 @@ def pick_devices(sig: "Signature", free: Sequence[int]) -> int:
     """Device mask for one pod on a node with these milli free, 0 when no devices are left for it
     (that the node has as much left in all is the caller's: see `largest_and_empty`).
     """
+    if sig.gpu_count > DEVICES_MAX:
+        return 0  # no mask names so many
     if len(free) == DEVICES_MAX and _is_counted(free):
         room = sig.whole_devices and largest_and_empty(free)[1] >= sig.gpu_count
         return (1 << sig.gpu_count) - 1 if room else 0

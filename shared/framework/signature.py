@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shared.framework.beyond import LARGE
 from shared.framework.custom_reserve import NEVER, Reserved
 from shared.framework.layout import (
     AMOUNT_MAX,
@@ -69,7 +70,7 @@ class Signature:
             "uses",
             "whole_devices",
         ),
-        *("_floors", "counted", "rules"),
+        *("_floors", "counted", "is_large", "rules"),
     )
 
     def __init__(
@@ -130,6 +131,8 @@ class Signature:
             *self.more_scored,
         )
         self.delta = (*self.filter_delta, *self.score_delta)
+        taken = max(taken_cpu, taken_memory) / PERCENT
+        self.is_large = max(taken, *(-amount for _, amount in self.filter_delta)) >= LARGE
         self.scores = None if plugins.is_default_locally else plugins.local_scores(table, self)
 
     def _more_scored(self, table: NodeTable) -> Iterator[tuple[int, float]]:

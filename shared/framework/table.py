@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shared.framework.beyond import Beyond
 from shared.framework.changes import ChangeLog, runs
 from shared.framework.counters import Counters
 from shared.framework.custom import Node as ShownNode
@@ -77,6 +78,7 @@ class NodeTable:
         self.storage = Storage()
         self.changes = ChangeLog()
         self.lowest = Lowest()
+        self.beyond = Beyond()
         self.whole = True  # every node has some cpu and some memory
         self.static_version = 0  # rises when anything but amounts changes on any node
         self.parent: NodeTable | None = None
@@ -208,6 +210,8 @@ class NodeTable:
         kept[rows] = False
         for row in rows.tolist():
             self.ports.forget(self.node_id_at(row))
+        if self.beyond:
+            self.beyond.forget(self.ids[rows].tolist())
         self._keep(np.flatnonzero(kept))
 
     def _change(self, row: int, node: Node) -> None:
@@ -292,8 +296,12 @@ class NodeTable:
         assert (amounts >= 0.0).all(), f"node {node.name} has a negative allocatable"
         delta = amounts - self.allocatable[:, row]
         self.allocatable[:, row] = amounts
-        self.cols[FREE:, row] += delta
-        self.cols[ROOM : ROOM + 2, row] += delta[:2] * PERCENT
+        if self.beyond:
+            self._add_exactly(enumerate(delta.tolist(), start=FREE), row)
+            self._add_exactly(enumerate((delta[:2] * PERCENT).tolist(), start=ROOM), row)
+        else:
+            self.cols[FREE:, row] += delta
+            self.cols[ROOM : ROOM + 2, row] += delta[:2] * PERCENT
         self.cols[ALLOC : ALLOC + 2, row] = amounts[:2]
         self.whole = self.whole and bool(amounts[:2].all())
 
@@ -344,9 +352,12 @@ class NodeTable:
 
     def charge_one(self, sig: "Signature", row: int, mask: int, sign: int = 1) -> None:
         """`charge` for one pod, without arrays."""
-        values = self.cols[:, row]
-        for column, amount in sig.delta:
-            values[column] += amount * sign
+        if sig.is_large or self.beyond:
+            self._add_exactly(sig.delta, row, sign)
+        else:
+            values = self.cols[:, row]
+            for column, amount in sig.delta:
+                values[column] += amount * sign
         if sig.gpu_count:
             self._widen(mask.bit_length())
             charge_one(self, sig, row, mask, sign)
@@ -362,9 +373,21 @@ class NodeTable:
         bounds = runs(rows)
         counts = (bounds[1:] - bounds[:-1]) * float(sign)
         heads = rows[bounds[:-1]]
+        if sig.is_large or self.beyond:
+            for row, count in zip(heads.tolist(), counts.tolist(), strict=True):
+                self._add_exactly(sig.delta, row, int(count))
+            return
         for column, amount in sig.delta:
             if amount:
                 np.add.at(self.cols[column], heads, counts * amount)
+
+    def _add_exactly(self, delta: Iterable[tuple[int, float]], row: int, times: int = 1) -> None:
+        """Where sums may be beyond what a column holds."""
+        values, node_id = self.cols[:, row], self.node_id_at(row)
+        for column, amount in delta:
+            values[column] = self.beyond.add(
+                node_id, column, float(values[column]), int(amount) * times
+            )
 
     def _mark(self, rows: I64) -> None:
         if len(rows) == 1:  # numpy's way costs five times as much for one row
@@ -392,6 +415,7 @@ class NodeTable:
         twin.cols = self.cols.copy()
         twin.gpu_free = self.gpu_free.copy()
         twin.generation = self.generation.copy()
+        twin.beyond = self.beyond.copy()
         twin.ports = self.ports.copy()
         twin.counters = self.counters.twin()
         twin.parent = self

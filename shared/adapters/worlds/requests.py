@@ -128,9 +128,14 @@ def effective(spec: Fields, status: Fields | None = None) -> Effective:
     nonzero = asked
     if whole:
         nonzero = {name: real.get(name, asked[name]) for name in DEFAULTS}
-    found = Effective(*({n: quantities.rounded(s[n]) for n in s} for s in (real, nonzero, asked)))
-    _check_range(spec, found.real)
-    return found
+    found = {name: quantities.rounded(amount) for name, amount in real.items()}
+    _check_range(spec, found)
+    return Effective(found, _cut(nonzero), _cut(asked))
+
+
+def _cut(sums: Sums) -> Amounts:
+    """What is for scores alone: defaults may take a sum beyond int64, which refuses no pod."""
+    return {name: min(quantities.rounded(sums[name]), quantities.INT64_MAX) for name in sums}
 
 
 def _pod_level(spec: Fields, containers: Sums) -> Sums:
