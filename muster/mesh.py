@@ -10,7 +10,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -30,7 +30,7 @@ from shared.machine.member import Member
 from shared.machine.reset import renamed
 from shared.machine.runtime import Host, Owner, QuietShell, Shell
 from shared.machine.snapshots import SnapshotPolicy
-from shared.model.ids import placement
+from shared.model.ids import INGEST, placement
 from shared.ports.bus import Bus, BusUnavailable, JournalName, split_journal
 from shared.ports.cluster import Cluster
 from shared.ports.extenders import Binders, Judges
@@ -156,8 +156,12 @@ class Mesh:
             return PlacementShell(self.judges)
         return QuietShell()
 
-    async def serve(self, journals: Sequence[str]) -> None:
-        """Keep these journals owned until cancelled; the first halt ends them all."""
+    async def serve(
+        self, journals: Sequence[str], caught_up: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Keep these journals owned until cancelled; the first halt ends them all. Nothing is
+        decided before ingest has `caught_up`.
+        """
         self.members = {journal: self.member(journal) for journal in journals}
         before = gc.get_threshold()
         gc.set_threshold(*GC_THRESHOLDS)
@@ -168,6 +172,8 @@ class Mesh:
             async with asyncio.TaskGroup() as group:
                 for journal, member in self.members.items():
                     group.create_task(member.serve(), name=journal)
+                    if caught_up is not None and journal == INGEST:
+                        await caught_up()
         finally:
             # Whoever goes on in this process may leave more behind than a mesh does.
             gc.set_threshold(*before)

@@ -4,8 +4,10 @@ One object serves one process. It decides nothing about pods, and remembers noth
 process would miss.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -17,7 +19,7 @@ from shared.adapters.kube_events import KubeEvents
 from shared.adapters.kube_groups import Groups
 from shared.adapters.kube_kinds import OTHER_KINDS, Kind
 from shared.adapters.kube_lists import list_into
-from shared.adapters.kube_merge import MergedWatch
+from shared.adapters.kube_merge import LOOK_S, MergedWatch
 from shared.adapters.kube_objects import ListMeta, Meta
 from shared.adapters.kube_pods import Pods
 from shared.adapters.kube_refusals import Refusals
@@ -92,6 +94,8 @@ class KubeCluster:
         self._is_discovered = False
         self._groups_as = WORKLOADS
         self._refusals = Refusals(self._say)
+        # Once the first watch has told all that there was when it began.
+        self.caught_up = asyncio.Event()
 
     @property
     def client(self) -> KubeClient:
@@ -162,13 +166,26 @@ class KubeCluster:
             begin = max(since, marks.get(kind, 0))
             watch = ResourceWatch(self._client, source, reader, begin, self._silent_s)
             watches[kind] = watch, reader
-        merged = MergedWatch(watches, since).run()
+        merged = MergedWatch(watches, since)
+        looking = asyncio.create_task(self._look(merged))
+        told = merged.run()
         try:
-            async for watched in merged:
+            async for watched in told:
                 events = await self._disrupted.known((*watched.events, *self._groups.news()))
                 yield Watched(watched.revision, events, watched.marks)
         finally:
-            await merged.aclose()  # type: ignore[attr-defined]
+            looking.cancel()
+            await told.aclose()  # type: ignore[attr-defined]
+
+    async def _look(self, merged: MergedWatch) -> None:
+        """Until this watch has caught up."""
+        newest = 0
+        while not self.caught_up.is_set():
+            await asyncio.sleep(LOOK_S)
+            with suppress(OSError, TimeoutError):
+                newest = newest or await self.newest_revision()
+            if newest and merged.has_caught_up(newest):
+                self.caught_up.set()
 
     def _reader(self, kind: str) -> Reader:
         match kind:

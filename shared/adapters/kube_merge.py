@@ -19,6 +19,10 @@ API server's where both share a machine. What comes after a pause is delivered a
 """
 AHEAD = 64
 """Pieces of streams that may wait for the consumer."""
+LOOK_S, QUIET_LOOKS = 0.01, 20
+"""A server sends at once what it has: if so many looks find no word of it, there is no more. Looks
+are counted, not time, because a busy loop reads late.
+"""
 
 
 class MergedWatch:
@@ -31,6 +35,9 @@ class MergedWatch:
         self._told = {name: watch.confirmed for name, (watch, _) in watches.items()}
         self._pieces = 0
         self._come, self._room = asyncio.Event(), asyncio.Event()
+        self._is_handed_over = True
+        # Of each watch how often it had been heard, and how many looks ago it was heard last.
+        self._looks = dict.fromkeys(watches, (0, 0))
 
     async def run(self) -> AsyncIterator[Watched]:
         """Raises Gone, Restored."""
@@ -48,12 +55,25 @@ class MergedWatch:
                 watched = self._take()
                 if watched is not None:
                     began_s = loop.time()
+                    self._is_handed_over = False
                     yield watched
+                    self._is_handed_over = True
                     await asyncio.sleep(max(0.0, began_s + PACE_S - loop.time()))
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def has_caught_up(self, newest: int) -> bool:
+        """Whether all that there was at this revision was handed over; to be asked each LOOK_S."""
+        is_told = []
+        for name, (watch, _) in self._watches.items():
+            heard, looks = self._looks[name]
+            looks = looks + 1 if watch.heard == heard else 0
+            self._looks[name] = watch.heard, looks
+            is_quiet = watch.heard > 0 and looks >= QUIET_LOOKS
+            is_told.append(watch.confirmed >= newest or is_quiet)
+        return self._is_handed_over and not self._pieces and all(is_told)
 
     async def _follow(self, watch: ResourceWatch) -> None:
         async for _ in watch.run():

@@ -58,6 +58,8 @@ class ResourceWatch:
         """Nothing is asked before `run`."""
         self._client, self._source, self._reader = client, source, reader
         self.confirmed = since
+        # How often the server was heard: its first word is that it serves the watch.
+        self.heard = 0
         self._silent_s = silent_s
         self._typed = msgspec.json.Decoder(Change[reader.item])  # type: ignore[name-defined]
         self._decode = msgspec.json.Decoder(reader.item).decode
@@ -94,8 +96,10 @@ class ResourceWatch:
         async with self._client.stream(path, self._silent_s) as answer:
             if answer.status != 200:
                 await self._refused(answer)
+            self.heard += 1
             rest = b""
             async for chunk in answer.content.iter_any():
+                self.heard += 1
                 # A line in many chunks is rare and short: what is kept is copied a few times.
                 *lines, rest = (rest + chunk).split(b"\n")
                 if lines:

@@ -1,13 +1,18 @@
 """Beside kube-scheduler on the same nodes: each schedules its pods, and both see the other's."""
 
 import time
+from pathlib import Path
 
 import pytest
 
+from shared.testing.kube_credentials import ADMIN
 from shared.testing.kube_objects import node
 from shared.testing.kube_options import KubeOptions
+from shared.testing.kube_proxy import Fault, Kind
+from shared.testing.kube_proxy_thread import proxy_thread
 from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
+from tests.live.checker import journals
 from tests.live.checker.check import Verdict
 from tests.live.conftest import NewCluster
 from tests.live.world import PODS, here, muster_run, nodes_of, pod, result_of, until
@@ -18,6 +23,8 @@ NODES, CORES = 10, 8
 CROWD, PER_NODE, SPARE = 1_000, 4, 1.15
 CROWDS_PER_S = (200, 100, 50)
 STALE_P99_S = 0.5
+WATCH_LATE_S = 2.0
+HOSTNAME = "kubernetes.io/hostname"
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +125,37 @@ def tell(verdict: Verdict) -> None:
         f"{len(verdict.races)} races of {verdict.bound} binds; told of foreign binds after", end=""
     )
     print(f" {lags_ms[len(lags_ms) // 2]:.0f} ms (p99 {p99(lags_ms):.0f} ms)")
+
+
+def test_a_run_that_goes_on_decides_on_what_others_took_meanwhile(
+    servers: KubeServers, case: Case, tmp_path
+):
+    """A pod waits for another one's bind, which is under way when the process is killed. While
+    nobody runs somebody takes the room of both, and the watch that tells so is slow.
+    """
+    api = servers.api
+    api.create("/api/v1/nodes", node("only", cpu="3", ready=True)).ok()
+    only, options = {HOSTNAME: "only"}, ("--set", "queueing.unbound_max=1")
+    with proxy_thread(servers.at) as proxy:
+        config = servers.write_kubeconfig(tmp_path / "config", ADMIN, url=proxy.proxy.url)
+        held = proxy.add(Fault(kind=Kind.HOLD, method="POST", path="/held/binding$"))
+        with muster_run(config, tmp_path, *options) as muster:
+            api.create(PODS, pod("held", cpu="1", nodeSelector=only)).ok()
+            until("its bind is on its way", lambda: held.times == 0)
+            api.create(PODS, pod("ours", cpu="2", nodeSelector=only)).ok()
+            until("it is queued", lambda: told(tmp_path, "ingest", "pods_pending") == 2)
+            muster.kill()
+        body = pod("meanwhile", cpu="2", scheduler="somebody-else", nodeName="only")
+        api.create(PODS, body).ok()
+        proxy.add(Fault(kind=Kind.SLOW, path=r"^/api/v1/pods\?watch=1", delay_s=WATCH_LATE_S))
+        with muster_run(config, tmp_path, *options) as muster:
+            until("it is tried", lambda: told(tmp_path, "placement", "refused", "reserved") == 2)
+            muster.stop()
+    assert (nodes_of(api)["held"], nodes_of(api)["ours"]) == ("only", "")
+    assert case.check(tmp_path / "run").races == []
+
+
+def told(folder: Path, service: str, *kinds: str) -> int:
+    """How often a service's journal says so."""
+    found = journals.of_file(folder / "run" / "journals.db", [service])[f"{service}/0"]
+    return sum(len(entry.of(*kinds)) for entry in found)

@@ -485,3 +485,22 @@ async def test_a_bookmark_below_what_was_seen_is_one_of_a_restored_server(
     await api.bookmark("nodes")
     with pytest.raises(Restored):
         await watch.until(lambda: False)
+
+
+async def test_it_has_caught_up_once_the_consumer_took_all_that_there_was(
+    cluster: KubeCluster, api: FakeApi, monkeypatch
+):
+    monkeypatch.setattr(kube_merge, "QUIET_LOOKS", 2)
+    since = api.revision
+    api.pod("while-nobody-watched")
+    stream = cluster.watch(since)
+    while not any(isinstance(event, PodsSeen) for event in (await anext(stream)).events):
+        assert not cluster.caught_up.is_set()
+    await asyncio.sleep(0.1)
+    assert not cluster.caught_up.is_set()
+    more = asyncio.ensure_future(anext(stream))
+    async with asyncio.timeout(LIMIT_S):
+        await cluster.caught_up.wait()
+    more.cancel()
+    await asyncio.gather(more, return_exceptions=True)
+    await stream.aclose()  # type: ignore[attr-defined]
