@@ -36,7 +36,7 @@ WORLD ?= examples/manifests
 T ?= tests
 PYTEST_WORKERS ?= 2
 
-.PHONY: help run test check parity lint tidy format bench bench-workloads bench-plugins bench-cluster schemas venv servers cluster lock clean
+.PHONY: help run test check parity lint tidy format bench bench-workloads bench-plugins bench-cluster soak schemas venv servers cluster lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -81,6 +81,9 @@ bench-plugins: $(RUN_STAMP) ## Measure plugins node by node beside the same with
 
 bench-cluster: $(DEV_STAMP) ## Measure beside kube-scheduler on a real API server (ARGS=--help)
 	@$(BIN)/python -m loadtest.cluster $(ARGS)
+
+soak: $(DEV_STAMP) ## Run Muster on a real API server for minutes, under kills or beside others (ARGS=--help)
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 schemas: $(DEV_STAMP) ## Write schemas/ and docs/transitions.md from the types and tables
 	@$(BIN)/python -m muster.schemas && $(BIN)/python -m muster.diagrams && $(BIN)/python -m tests.contract.add_golden && $(BIN)/python -m tests.contract.add_snapshots

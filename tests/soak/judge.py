@@ -13,6 +13,9 @@ from typing import Any
 from tests.live.checker import gangs
 from tests.live.checker.world import NODES, PODS, Change, World
 
+PART_S = 60.0
+"""Longer than a restart may take: until then the binds of a gang may be under way."""
+
 
 @dataclass(frozen=True)
 class Over:
@@ -36,17 +39,26 @@ class Judge:
     overs: list[Over] = field(default_factory=list)
     waits_s: "array[float]" = field(default_factory=lambda: array("d"))
     _came_s: dict[str, float] = field(default_factory=dict)
+    # Of each gang the members that ever had a node, and when the first of them got it.
     _members: dict[str, set[str]] = field(default_factory=dict)
+    _began_s: dict[str, float] = field(default_factory=dict)
 
     def take(self, changes: Iterable[Change]) -> None:
         """Go on."""
         for change in changes:
             before = self.world.pods.get(change.key)
             if change.key.startswith(PODS) and change.value is None and before is not None:
-                self._came_s.pop(before["metadata"]["uid"], None)
+                self._gone(change, before)
             self.world.apply(change)
             if change.key.startswith(PODS) and change.value is not None:
                 self._pod(change, before)
+
+    def _gone(self, change: Change, before: Any) -> None:
+        self._came_s.pop(before["metadata"]["uid"], None)
+        gang = gangs.gang_of(before) if before["spec"].get("workloadRef") else ""
+        since_s = change.time_s - self._began_s.get(gang, change.time_s)
+        if not before["spec"].get("nodeName") and since_s > PART_S:
+            self.problems.append(f"{gang} was bound in part for {since_s:.0f} s")
 
     def _pod(self, change: Change, before: Any) -> None:
         pod = change.value
@@ -65,7 +77,9 @@ class Judge:
         self.bound[scheduler] += 1
         self.waits_s.append(change.time_s - self._came_s.pop(uid, change.time_s))
         if pod["spec"].get("workloadRef"):
-            self._members.setdefault(gangs.gang_of(pod), set()).add(uid)
+            gang = gangs.gang_of(pod)
+            self._members.setdefault(gang, set()).add(uid)
+            self._began_s.setdefault(gang, change.time_s)
         over = self.world.over(node) if node in self.world.nodes else ["the node itself"]
         if over:
             self.overs.append(Over(change.revision, name, node, scheduler, tuple(over)))

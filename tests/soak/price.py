@@ -42,11 +42,8 @@ class Price:
         for name, races in self.races.items():
             again = sum(self.is_sent_again(name, race) for race in races)
             first = sum(race.stale_s > 0 for race in races)
-            yield (
-                f"{name} over-committed",
-                f"{len(races)}: the other's bind came before the decision {first}, after it "
-                f"{len(races) - first}; of all sent again after a kill {again}",
-            )
+            text = f"{len(races)} ({first} with binds of others there before it decided)"
+            yield f"{name} over-committed", f"{text}; sent again after a kill: {again}"
             stale = [1000 * race.stale_s for race in races]
             late = [1000 * (race.told_s - race.decided_s) for race in races]
             yield f"{name} unseen before it decided (ms)", quantiles(stale, 0)

@@ -95,6 +95,8 @@ class _Case:
         # Of each gang whoever ever had a node, and how many that must be.
         self.members: dict[str, set[str]] = {}
         self.least: dict[str, int] = {}
+        # Gangs of which somebody deleted a member before it had a node.
+        self.bereft: set[str] = set()
         self.asked: dict[str, Amounts] = {}
         for change in evidence.changes:
             if change.key.startswith(PODS) and change.value is not None:
@@ -143,6 +145,8 @@ class _Case:
         for change in self.evidence.changes:
             before = world.pods.get(change.key)
             world.apply(change)
+            if change.value is None and before is not None and before["spec"].get("workloadRef"):
+                self.bereft |= set() if before["spec"].get("nodeName") else {gangs.gang_of(before)}
             if change.key.startswith(NODES):
                 self.node_s[change.key.removeprefix(NODES)] = change.time_s
             if change.key.startswith(PODS) and change.value is not None:
@@ -180,7 +184,7 @@ class _Case:
     def _gangs(self) -> None:
         """In the end; members that have left since count as well."""
         for gang, uids in self.members.items():
-            if len(uids) < self.least[gang]:
+            if len(uids) < self.least[gang] and gang not in self.bereft:
                 self.blame(f"gang {gang}: {len(uids)} bound, of at least {self.least[gang]}")
 
     def _race(self, world: World, change: Change, uid: str, node: str) -> None:
