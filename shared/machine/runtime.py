@@ -59,6 +59,10 @@ HEARTBEAT_MS = 1_000
 JUMP_MS_MAX = 2_000
 READ_BYTES_MAX = 256 << 10
 """Read from one journal in one turn; short turns keep the services of one process in step."""
+CATCH_UP_BYTES_MAX = 64 << 20
+"""The same of an owner's first turn: what came while nobody owned the journal is known before
+anything is decided.
+"""
 QUIET_RANGES_MAX = 256
 """Ranges consumed in turns that decided nothing, until a record is written for them alone."""
 OFFERS_PER_TURN = 1_024
@@ -418,15 +422,23 @@ class Owner(Generic[S]):
             if not self._fresh[index]:
                 continue
             self._fresh[index] = False
-            start = reader.next
-            batch = await self.bus.read(JournalName(reader.journal), start, READ_BYTES_MAX)
-            if batch:
-                voids = reader.voids
-                records = list(reader.accept_all(batch))
-                self.stats.voids += reader.voids - voids
+            start, voids = reader.next, reader.voids
+            records: list[tuple[int, Record]] = []
+            limit_bytes = READ_BYTES_MAX if self.stats.steps else CATCH_UP_BYTES_MAX
+            is_full = True
+            while is_full and limit_bytes > 0:
+                batch = await self.bus.read(
+                    JournalName(reader.journal), reader.next, READ_BYTES_MAX
+                )
+                records += reader.accept_all(batch)
+                size_bytes = sum(len(payload) for _position, payload in batch)
+                is_full = size_bytes >= READ_BYTES_MAX
+                limit_bytes -= size_bytes
+            self.stats.voids += reader.voids - voids
+            if reader.next > start:
                 found.append((Consumed(reader.journal, start, reader.next), records))
-                if sum(len(payload) for _position, payload in batch) >= READ_BYTES_MAX:
-                    self._arrived(index)
+            if is_full:
+                self._arrived(index)
         return found
 
     async def _record(self, now_ms: int, received: tuple[Event, ...], events: list[Event]) -> None:

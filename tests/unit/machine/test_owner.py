@@ -63,6 +63,22 @@ async def test_inputs_are_consumed_exactly_once_across_a_takeover(bus, store):
     assert second.state.cursors["ingest/0"].next == 3
 
 
+async def test_an_owner_decides_on_all_that_came_before_it(bus, store, monkeypatch):
+    monkeypatch.setattr(runtime, "READ_BYTES_MAX", 1)
+    source = owner(ToyIngest(), bus, store)
+    await source.claim()
+    for number in (1, 2, 4):
+        await turn(source, number)
+    first = owner(ToyQueueing(), bus, store)
+    await first.claim()
+    await turn(first)
+    assert first.state.total == 7
+    for number in (8, 16):
+        await turn(source, number)
+    await turn(first)
+    assert first.state.total < 31, "later turns are short"
+
+
 async def test_a_zombie_finds_out_at_its_next_append_and_shows_nothing(bus, store):
     shell = ListShell()
     zombie = owner(ToyIngest(), bus, store, shell=shell)
