@@ -25,7 +25,11 @@ from shared.testing.etcd_history import EtcdHistory
 from shared.testing.kube_options import LOAD_TEST, KubeOptions
 from shared.testing.kube_server import KubeServers
 from shared.testing.server_process import ServerProcess
+from tests.live.checker.world import NODES as NODES_KEY
+from tests.live.checker.world import PODS as PODS_KEY
+from tests.live.checker.world import WORKLOADS as WORKLOADS_KEY
 from tests.live.checker.world import Change
+from tests.soak.budgets import BUDGETS, Budgets, guard, known, unguard
 from tests.soak.coming import CLASSES, Plan, Tally, come_and_go
 from tests.soak.judge import Judge
 from tests.soak.price import price, quantiles
@@ -49,6 +53,7 @@ class Trial:
     keeps: bool
     tally: Tally = field(default_factory=Tally)
     judge: Judge = field(default_factory=Judge)
+    budgets: Budgets | None = None
     changes: list[Change] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -58,6 +63,8 @@ class Trial:
         """Take in what came."""
         found = history.drain()
         self.judge.take(found)
+        if self.budgets is not None:
+            self.budgets.take(found)
         if self.keeps:
             self.changes += found
 
@@ -118,6 +125,8 @@ async def play(trial: Trial, history: EtcdHistory, kill_s: float) -> None:
     async with Load(trial.servers.kubeconfig) as load:
         looking = asyncio.create_task(look_on(trial, history))
         killing = asyncio.create_task(kill(trial, kill_s)) if kill_s else None
+        if trial.budgets is not None:
+            await asyncio.to_thread(guard, trial.servers.api, trial.plan.schedulers[0])
         await come_and_go(load, trial.plan, trial.tally)
         if killing is not None:
             killing.cancel()
@@ -126,6 +135,10 @@ async def play(trial: Trial, history: EtcdHistory, kill_s: float) -> None:
         await asyncio.sleep(SETTLE_S)
         trial.problems += [f"{name} waits, and nobody says why" for name in trial.judge.silent()]
         trial.problems += [f"{gang} is bound in part" for gang in trial.judge.in_part()]
+        if trial.budgets is not None:
+            trial.drain(history)
+            trial.budgets.is_over = True
+            unguard(trial.servers.api)
         await drain_cluster(trial, load)
         looking.cancel()
         with suppress(asyncio.CancelledError):
@@ -142,6 +155,7 @@ def soak(
     kill_every: Annotated[float, typer.Option(help="Seconds; 0 = never.")] = 0,
     scheduler: Annotated[bool, typer.Option(help="kube-scheduler beside it.")] = False,
     preempt: Annotated[bool, typer.Option(help="Some pods have a higher priority.")] = False,
+    budgets: Annotated[bool, typer.Option(help="Guarded Deployments; preempts; no gangs.")] = False,
     cut: Annotated[bool, typer.Option(help="Cut journals; over-fills are not explained.")] = False,
     warm_up: Annotated[float, typer.Option(help="Growth is judged after so many seconds.")] = 60,
     seed: Annotated[int, typer.Option(help="Of the load and the kills.")] = 1,
@@ -152,19 +166,24 @@ def soak(
     """Run a trial and print its verdict."""
     names = tuple(f"muster-{number}" for number in range(musters))
     others = ("default-scheduler",) if scheduler else ()
-    plan = Plan(names + others, names, rate, seconds, life, preempt, seed)
+    gangs_of = () if budgets else names
+    plan = Plan(names + others, gangs_of, rate, seconds, life, preempt or budgets, seed)
     base = LOAD_TEST if cut else KubeOptions()
     options = KubeOptions(
         storage_json=True, audit_policy=base.audit_policy, api_server_args=(EVENTS_TTL,)
     )
     out.mkdir(parents=True)
-    with KubeServers(options) as servers, EtcdHistory(servers.at.etcd_url) as history:
+    with KubeServers(options) as servers, _history(servers) as history:
         more = ["--cut-journals"] if cut else []
         running = {name: muster(servers, out.absolute(), name, more) for name in names}
         trial = Trial(servers, plan, out.absolute(), running, keeps=not cut)
         asyncio.run(_prepare(servers, nodes))
         if scheduler:
             servers.start_scheduler()
+        if budgets:
+            trial.budgets = Budgets()
+            servers.start_controller_manager()
+            servers.start_kwok()
         for process in running.values():
             process.start()
         try:
@@ -176,6 +195,10 @@ def soak(
         audit: list[Any] = [] if cut else servers.audit_events()
     if not _tell(trial, audit, warm_up):
         raise typer.Exit(1)
+
+
+def _history(servers: KubeServers) -> EtcdHistory:
+    return EtcdHistory(servers.at.etcd_url, (PODS_KEY, NODES_KEY, WORKLOADS_KEY, BUDGETS))
 
 
 async def _prepare(servers: KubeServers, nodes: int) -> None:
@@ -206,13 +229,29 @@ def _tell(trial: Trial, audit: Sequence[Any], warm_up_s: float) -> bool:
         problems += found.problems
         (trial.folder / "races.txt").write_text("\n".join(found.lines()), encoding="utf-8")
         rows |= dict(found.rows())
-    grown = growth(trial.samples, warm_up_s)
+    if trial.budgets is not None:
+        problems += _of_budgets(trial, trial.budgets, rows)
+    # A process that was killed begins anew.
+    grown = [] if trial.kills else growth(trial.samples, warm_up_s)
     problems += [f"{one.who}: {one.what} grew" for one in grown if not one.is_flat]
     _table(rows, grown, trial)
     for text in problems[:50]:
         console.print(text, style="red")
     console.print(f"{len(problems)} problems" if problems else "all is well")
     return not problems
+
+
+def _of_budgets(trial: Trial, budgets: Budgets, rows: dict[str, str]) -> list[str]:
+    """What nothing explains; adds a row."""
+    beyond: dict[str, int] = {}
+    for name in trial.musters:
+        beyond |= known(trial.folder / name)
+    unknown = [one for one in budgets.breaches if not beyond.get(one.uid)]
+    rows["evictions of guarded pods"] = (
+        f"{budgets.evicted}, beyond the budget {len(budgets.breaches)}, of these decided as such "
+        f"because no node could do without {len(budgets.breaches) - len(unknown)}"
+    )
+    return [f"a budget was broken unknowingly: {one}" for one in unknown]
 
 
 def _table(rows: dict[str, str], grown: Sequence[Growth], trial: Trial) -> None:

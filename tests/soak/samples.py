@@ -11,6 +11,7 @@ from pathlib import Path
 from shared.testing.server_process import ServerProcess
 
 MIB = 1 << 20
+THIRD_MIN = 10
 GROWTH_MAX = {"rss_mib": (0.10, 5.0), "fds": (0.10, 5.0), "run_mib": (0.20, 5.0)}
 """By how much the last third may be above the first: a share of it, and so much besides."""
 
@@ -82,13 +83,13 @@ def _short(value: object) -> object:
 
 
 def growth(samples: Sequence[Sample], warm_up_s: float) -> list[Growth]:
-    """Of every process, once it is warm. Needs nine samples of each."""
+    """Of every process, once it is warm. Needs thirty samples of each."""
     found: list[Growth] = []
     for who in dict.fromkeys(one.who for one in samples):
         mine = [one for one in samples if one.who == who]
         warm = [one for one in mine if one.time_s >= mine[0].time_s + warm_up_s]
         third = len(warm) // 3
-        if third < 3:
+        if third < THIRD_MIN:
             continue
         for what, (share, more) in GROWTH_MAX.items():
             values: list[float] = [getattr(one, what) for one in warm]
