@@ -10,6 +10,8 @@ from shared.adapters.sim_cluster_config import SimConfig, parse_sim_config
 from shared.events import EVENTS
 
 CLUSTER = "cluster"
+LOOKS_PER_S = 50
+"""As many signatures are looked at again as messages are written again, where each pod has one."""
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -66,5 +68,5 @@ def of_this_version(config: dict[str, Any]) -> dict[str, Any]:
     """With what is on in new runs and was not known to older ones: their journals lack the options,
     and are replayed without.
     """
-    queueing = {"gang_preemption": True, **config.get("queueing", {})}
+    queueing = {"gang_preemption": True, "looks_per_s": LOOKS_PER_S, **config.get("queueing", {})}
     return {**config, "queueing": queueing}

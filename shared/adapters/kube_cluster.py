@@ -6,8 +6,9 @@ process would miss.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -57,6 +58,7 @@ QUIET_S = (8, 12)
 """A watch's last bookmark comes just before its end, so short watches of what seldom changes keep
 the joint revision close behind.
 """
+NOTHING_WRITTEN: Mapping[str, int] = MappingProxyType({})
 
 log = logging.getLogger("muster.kube")
 
@@ -162,7 +164,7 @@ class KubeCluster:
         watches = {}
         # Groups first: pods mean something only beside them.
         for kind in sorted(self._sources, key=lambda kind: kind == "pods"):
-            source, reader = self._sources[kind], self._reader(kind)
+            source, reader = self._sources[kind], self._reader(kind, self.writes.written)
             begin = max(since, marks.get(kind, 0))
             watch = ResourceWatch(self._client, source, reader, begin, self._silent_s)
             watches[kind] = watch, reader
@@ -187,7 +189,8 @@ class KubeCluster:
             if newest and merged.has_caught_up(newest):
                 self.caught_up.set()
 
-    def _reader(self, kind: str) -> Reader:
+    def _reader(self, kind: str, written: Mapping[str, int] = NOTHING_WRITTEN) -> Reader:
+        """A list tells all pods: only a watch may leave out what we wrote ourselves."""
         match kind:
             case "nodes":
                 return node_reader()
@@ -200,7 +203,7 @@ class KubeCluster:
             case _ if kind in self._others:
                 return object_reader(self._others[kind])
             case _:
-                return PodReader(Pods(self._schedulers, self._groups, self._refusals))
+                return PodReader(Pods(self._schedulers, self._groups, self._refusals, written))
 
     async def _say(self, pod: PodRef, message: str) -> PodRead:
         (read,) = await self.writes.touch([pod], [message])

@@ -4,6 +4,9 @@ Told are pods that wait for our schedulers and pods that have a node, whoever bo
 becomes of them is ingest's business.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 
 from shared.adapters.kube_groups import Groups
@@ -49,9 +52,13 @@ class Pods:
         schedulers: frozenset[str],
         groups: Groups,
         refusals: Refusals,
+        written: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """`schedulers` are the names that pods of ours carry; empty = all."""
+        """`schedulers` are the names that pods of ours carry; empty = all. `written` are
+        revisions that our own writes of conditions made: a watch leaves such a change out.
+        """
         self._schedulers, self._groups, self._refusals = schedulers, groups, refusals
+        self._written = written
         self._refused: dict[str, bool] = {}
         self._templates = Templates()
         self._columns: dict[tuple[object, ...], _Column] = {}
@@ -77,6 +84,8 @@ class Pods:
             return
         if pod.status.phase in FINISHED or (meta.deletionTimestamp and not node):
             self.gone(pod)
+            return
+        if not node and self._written.get(meta.uid) == int(meta.resourceVersion):
             return
         labels = self._templates.labels(meta.labels)
         shown = self._templates.shown(meta, labels)

@@ -38,6 +38,9 @@ BUSY_S = 0.2
 TOUCH_TRIES = 5
 SERVER_ERROR = 500
 REMEMBERED_MAX = 10_000
+WAITING_REMEMBERED_MAX = 100_000
+OTHER_TIME_S = TOUCH_TRIES + 2.0
+"""After so long the time of a condition is another one, however many tries the last write took."""
 
 log = logging.getLogger("muster.kube")
 
@@ -79,8 +82,10 @@ class KubeWrites:
         self._refusals: dict[str, bool] = {}
         self._unsure = Unsure(self._read_one)
         self._nominated: dict[str, str] = {}
-        # Pods whose condition says since when they wait.
-        self._wait: dict[str, bool] = {}
+        # Pods whose condition says since when they wait, and when we wrote it last.
+        self._wait: dict[str, float] = {}
+        # Revisions that a change of nothing but such a condition made, the newest of each pod.
+        self.written: dict[str, int] = {}
 
     async def close(self) -> None:
         """Look after nothing any more. Idempotent."""
@@ -157,12 +162,24 @@ class KubeWrites:
                 self._is_on(ref, read.node)
                 await self._scheduled(ref)
             elif read.answer is Answer.DONE:
-                if len(self._wait) >= REMEMBERED_MAX:
-                    self._wait.clear()
-                self._wait[ref.uid] = True
+                self._told(ref.uid, read.revision, is_first_try=not later_s)
             if read.answer is not Answer.DONE or read.revision > ref.revision:
                 return read
         return PodRead(Answer.UNKNOWN)
+
+    def _told(self, uid: str, revision: int, is_first_try: bool) -> None:
+        """The pod's condition is written. The revision is known to be ours only where the condition
+        must have changed by it: its time is of seconds, and a write that changes nothing answers
+        with a revision that somebody else made.
+        """
+        now_s = time.monotonic()
+        if len(self._wait) >= WAITING_REMEMBERED_MAX and uid not in self._wait:
+            self._wait.clear()
+            self.written.clear()
+        last_s = self._wait.get(uid)
+        self._wait[uid] = now_s
+        if is_first_try and last_s is not None and now_s - last_s >= OTHER_TIME_S:
+            self.written[uid] = revision
 
     async def _scheduled(self, ref: PodRef) -> None:
         """It was bound before we wrote that it waits: take that back, as well as may be."""

@@ -17,6 +17,7 @@ from shared.adapters.bus_watches import Watches
 from shared.adapters.sqlite_bus_checkpoints import Checkpoints
 from shared.adapters.sqlite_bus_commits import Commits, Waiting
 from shared.adapters.sqlite_bus_file import SqliteFile, is_damage
+from shared.adapters.sqlite_bus_packing import Packing
 from shared.adapters.sqlite_bus_ring import Ring
 from shared.ports.bus import (
     AppendUnknown,
@@ -32,10 +33,6 @@ RING_BYTES = 64 << 20
 POLL_S = 0.001
 LOOK_S = 1.0
 """Between looks whether the file still stands under its name."""
-# Larger records are compressed. Measured: at 30 kB it costs a quarter of the speed, at 110 kB and
-# more the pages that need not be written and synced pay for it.
-COMPRESS_ABOVE_BYTES = 64 << 10
-_ZSTD_LEVEL = 1
 # Rows deleted before the loop gets a turn.
 _CUT_ROWS = 256
 
@@ -85,6 +82,7 @@ class SqliteLog:
         self._look_handle: asyncio.TimerHandle | None = None
         self._gone: BusCorrupt | None = None
         self._checkpoints = Checkpoints(self.file)
+        self._packing = Packing()
         self._commits = Commits(self._commit, ahead=exclusive)
         self._data_version = -1
         try:
@@ -167,7 +165,7 @@ class SqliteLog:
         try:
             connection.execute("BEGIN IMMEDIATE")
             for one in appends:
-                stored, size_bytes = _pack(one.payload)
+                stored, size_bytes = self._packing.pack(one.payload)
                 insert = self._journal(one.journal).insert
                 if connection.execute(insert, (one.expected, size_bytes, stored)).rowcount == 1:
                     landed.append(one)
@@ -408,12 +406,3 @@ class SqliteBus:
         self._watches.clear()
         if self in self._log._clients:
             self._log._clients.remove(self)
-
-
-def _pack(payload: bytes) -> tuple[bytes, int]:
-    """(what is stored, the payload's size if that is compressed, else -1)."""
-    if len(payload) > COMPRESS_ABOVE_BYTES:
-        packed = bytes(cramjam.zstd.compress(payload, _ZSTD_LEVEL))
-        if len(packed) < len(payload):
-            return packed, len(payload)
-    return payload, -1

@@ -78,8 +78,9 @@ def _plain(amount: int) -> int | str:
 def dump(state: QueueingState) -> dict[str, Any]:
     """See Core.dump."""
     config: dict[str, Any] = msgspec.to_builtins(state.config)
-    if not state.config.wakes:
-        del config["wakes"]  # older dumps have none
+    for name in ("wakes", "looks_per_s"):
+        if not config[name]:
+            del config[name]  # older dumps have none
     held = [[plugin, sorted(pods)] for plugin, pods in sorted(state.held.items())]
     return {
         "config": config,
@@ -115,6 +116,7 @@ def dump(state: QueueingState) -> dict[str, Any]:
         **({"room": [list(one) for one in sorted(state.room.items())]} if state.room else {}),
         "lane": _fields(state.lane, LANE_FIELDS),
         "listing_ms": state.listing_ms,
+        **({"looks_from_ms": state.looks_from_ms} if state.looks_from_ms else {}),
         "rate": _fields(state.rate, RATE_FIELDS),
     }
 
@@ -199,6 +201,7 @@ def load(state: QueueingState, body: Any) -> None:
     _load_uncut(state.pods, body.get("uncut", ()))
     _fill(state.lane, LANE_FIELDS, body["lane"])
     state.listing_ms = body["listing_ms"]
+    state.looks_from_ms = body.get("looks_from_ms", 0)
     _fill(state.rate, RATE_FIELDS, body["rate"])
     _index_pods(state)
 

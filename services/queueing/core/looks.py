@@ -12,7 +12,7 @@ from heapq import heappop
 
 import numpy as np
 
-from services.queueing.core.config import GANG_TOLD_AFTER_MS, LOOKS_MAX
+from services.queueing.core.config import GANG_TOLD_AFTER_MS, LOOKS_EVERY_MS, LOOKS_MAX
 from services.queueing.core.members import members_in
 from services.queueing.core.messages import ON_PERMIT, gated, may_preempt, parked_message
 from services.queueing.core.own import confirm_in_ms, look_later, may_ask, parked_ids
@@ -29,6 +29,8 @@ OF_A_GANG = (Pod.WAITING, Pod.TRYING)
 def asked(state: QueueingState, event: ReasonsAsked) -> None:
     """All shards look again."""
     sig = state.sigs[event.sig]
+    if state.config.looks_per_s:
+        state.looks_from_ms = state.now_ms + LOOKS_EVERY_MS
     look_later(state, sig)
     sig.looking = state.all_mask
 
@@ -115,7 +117,13 @@ def next_tell_ms(state: QueueingState) -> int | None:
 
 
 def next_look_ms(state: QueueingState) -> int | None:
-    """When the next signature is due."""
+    """When shards are asked about the next signature."""
+    at_ms = _first_look_ms(state)
+    return None if at_ms is None else max(at_ms, state.looks_from_ms)
+
+
+def _first_look_ms(state: QueueingState) -> int | None:
+    """When the first signature is due; which one stands first among `state.looks`."""
     heap = state.looks if state.config.confirm_ms else []
     while heap:
         at_ms, number = heap[0]
@@ -140,11 +148,19 @@ def decide(state: QueueingState) -> Iterator[Event]:
         yield GangWaits(number, gang.message)
         yield from tell(state, gang, Confirmed)
     yield from _tells(state)
-    for _look in range(LOOKS_MAX):
-        at_ms = next_look_ms(state)
-        if at_ms is None or at_ms > state.now_ms:
-            return
+    yield from _looks(state)
+
+
+def _looks(state: QueueingState) -> Iterator[Event]:
+    """Those that are due longest. One record for many, and a bound on what all of them cost: each
+    look is an event of queueing and of every shard, and a confirmation.
+    """
+    left = state.config.looks_per_s or LOOKS_MAX
+    if state.looks_from_ms > state.now_ms:
+        return
+    while left and (at_ms := _first_look_ms(state)) is not None and at_ms <= state.now_ms:
         yield ReasonsAsked(state.looks[0][1])
+        left -= 1
 
 
 def _tells(state: QueueingState) -> Iterator[Event]:

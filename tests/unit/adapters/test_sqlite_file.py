@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from shared.adapters import sqlite_bus
-from shared.adapters.sqlite_bus import COMPRESS_ABOVE_BYTES, SqliteBus, SqliteLog
+from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
 from shared.adapters.sqlite_bus_file import FORMAT_VERSION, SqliteFile
+from shared.adapters.sqlite_bus_packing import ABOVE_BYTES
 from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, WrongPosition, journal_name
 
 JOURNAL = journal_name("ingest", 0)
@@ -185,11 +186,11 @@ async def test_damage_inside_is_found_by_the_read_that_meets_it(damaged: Path):
 async def test_damage_in_a_compressed_record_is_named(tmp_path: Path):
     path = tmp_path / "bus.db"
     log = SqliteLog(path)
-    await SqliteBus(log).append(JOURNAL, 0, bytes(COMPRESS_ABOVE_BYTES + 1))
+    await SqliteBus(log).append(JOURNAL, 0, bytes(ABOVE_BYTES + 1))
     log.close()
     with sqlite3.connect(path) as connection:
         (stored,) = connection.execute("SELECT payload FROM journal_1").fetchone()
-        assert len(stored) < COMPRESS_ABOVE_BYTES
+        assert len(stored) < ABOVE_BYTES
         connection.execute("UPDATE journal_1 SET payload=?", (b"\0" + stored[1:],))
     connection.close()
     log = SqliteLog(path, readonly=True)

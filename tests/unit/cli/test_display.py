@@ -1,12 +1,15 @@
 """Progress: plain lines in a pipe, lines that renew themselves in a terminal, or nothing."""
 
+import time
 from io import StringIO
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
 
+from muster import live
 from muster.display import LiveDisplay, RunDisplay
-from muster.live import Standing, line_of, result_of
+from muster.live import LiveRunner, Standing, line_of, result_of
 from muster.runner import Progress
 
 
@@ -58,6 +61,23 @@ def test_a_live_run_says_what_became_of_events_that_were_not_sent():
 def test_a_live_run_says_how_many_snapshots_were_bad():
     assert "snapshots" not in line_of(Standing(requests={"snapshots_bad": 0}))
     assert line_of(Standing(requests={"snapshots_bad": 2})).endswith(", 2 bad snapshots")
+
+
+def test_to_sum_up_why_pods_wait_is_done_seldom_where_it_takes_long(monkeypatch):
+    now_s, sums = [100.0], []
+
+    def reasons(_state: object) -> list[tuple[int, str]]:
+        now_s[0] += 0.06
+        sums.append(now_s[0])
+        return [(len(sums), "why")]
+
+    monkeypatch.setattr(live, "_reasons", reasons)
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+    runner = LiveRunner(cast(Any, None), cast(Any, None), lambda _standing: None)
+    for _tick in range(300):
+        now_s[0] += 0.2
+        assert runner._why(cast(Any, None)) == [(len(sums), "why")]
+    assert 3 <= len(sums) <= 5
 
 
 def standing(seconds: float, bound: int) -> Standing:
