@@ -434,6 +434,7 @@ class Owner(Generic[S]):
                 size_bytes = sum(len(payload) for _position, payload in batch)
                 is_full = size_bytes >= READ_BYTES_MAX
                 limit_bytes -= size_bytes
+                self.snapshots.folded(size_bytes)
             self.stats.voids += reader.voids - voids
             if reader.next > start:
                 found.append((Consumed(reader.journal, start, reader.next), records))
@@ -466,6 +467,7 @@ class Owner(Generic[S]):
         self._appended_ms = now_ms
         self.stats.records += 1
         self.stats.bytes += len(payload)
+        self.snapshots.folded(len(payload))
         self.stats.events += len(events)
         probe(AFTER_ACKNOWLEDGE)
 

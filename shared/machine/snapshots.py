@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SnapshotPolicy:
-    """A snapshot after so many records or so much time, `keep` of them; `readers` are the journals
-    whose owners read this one; `cut` = also drop what nobody needs (else keep all for replay);
-    `check` = assert the dear invariants of the core before each copy (simulation does).
+    """A snapshot after so many records, or after so much time in which as much was folded as the
+    last one is large: that of many waiting pods is some megabytes, and little happens to them.
+    `keep` of them are kept; `readers` are the journals whose owners read this one; `cut` = also
+    drop what nobody needs (else keep all for replay); `check` = assert the dear invariants of the
+    core before each copy (simulation does).
     """
 
     every_records: int = 50_000
@@ -51,6 +53,11 @@ class Snapshots:
         self._policy = policy
         self._at: int | None = None
         self._at_ms = 0
+        self._size_bytes = self._folded_bytes = 0
+
+    def folded(self, size_bytes: int) -> None:
+        """Records of this size are in the state now, own ones or consumed ones."""
+        self._folded_bytes += size_bytes
 
     def due(self, position: int, now_ms: int) -> bool:
         """Is it time for a copy of the state below `position`?"""
@@ -59,7 +66,9 @@ class Snapshots:
             return False
         if position - self._at >= self._policy.every_records:
             return True
-        return now_ms - self._at_ms >= self._policy.every_ms
+        if now_ms - self._at_ms < self._policy.every_ms:
+            return False
+        return self._folded_bytes >= self._size_bytes
 
     async def take(self, folded: Folded[S]) -> SnapshotNote:
         """Copy the state, store it, cut if allowed; returns the note for the next record."""
@@ -70,6 +79,7 @@ class Snapshots:
         cursors = {name: at.next for name, at in folded.state.cursors.items()}
         position = folded.own.next
         self._at, self._at_ms = position, folded.state.now_ms
+        self._size_bytes, self._folded_bytes = len(body), 0
         hashed = await self._host.offload(state_hash, body)
         meta = SnapshotMeta(self._journal, position, SNAPSHOT_VERSION, hashed, cursors, len(body))
         await self._host.offload(self._store.save, meta, body)

@@ -240,6 +240,26 @@ async def test_a_snapshot_of_a_form_that_is_not_known_falls_back(bus, store, mon
     assert bad[0] == "ingest/0: cannot be read: too many values to unpack (expected 2)"
 
 
+async def test_a_large_state_to_which_little_happens_is_seldom_copied(bus, store, monkeypatch):
+    monkeypatch.setattr(ToyIngest, "dump", _large_dump)
+    clock = HandClock()
+    member = owner(ToyIngest(), bus, store, clock, policy=SnapshotPolicy(every_ms=1_000, keep=99))
+    await member.claim()
+    for _second in range(100):
+        clock.at_ms += 1_000
+        await turn(member, 1)
+    sizes = [meta.size_bytes for meta in store.list("ingest/0")]
+    assert len(sizes) >= 2
+    assert sum(sizes[1:]) <= member.stats.bytes, "what is copied is no more than what happened"
+
+
+_toy_dump = ToyIngest.dump
+
+
+def _large_dump(core, state):
+    return [_toy_dump(core, state), bytes(1_500)]
+
+
 async def test_a_cut_journal_needs_a_snapshot(bus, store):
     policy = SnapshotPolicy(every_records=2, keep=3, cut=True)
     member = owner(ToyIngest(), bus, store, policy=policy)
