@@ -8,7 +8,7 @@ ABOVE_BYTES = 64 << 10
 """Measured in a flood: at 30 kB it costs a quarter of the speed, at 110 kB and more the pages that
 need not be written and synced pay for it.
 """
-CALM_ABOVE_BYTES = 2 << 10
+CALM_ABOVE_BYTES = 512
 CALM_BYTES = 128 << 10
 """While no more than so much is written in some two seconds there is time to compress smaller
 records, too. Those about many waiting pods, each with its message, shrink to a tenth. A record
