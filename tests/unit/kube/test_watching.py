@@ -119,6 +119,20 @@ async def test_what_no_scheduling_field_shows_is_not_told(watch: Watch, api: Fak
     assert len(watch.of(NodesSeen)) == 1
 
 
+async def test_what_we_wrote_ourselves_is_told_by_lists_alone(
+    watch: Watch, cluster: KubeCluster, api: FakeApi
+):
+    api.pod("a")
+    api.pod("b")
+    cluster.writes.written = {"uid-a": api.revision - 1, "uid-b": api.revision - 1}
+    await watch.until(lambda: bool(watch.names()))
+    assert watch.names() == ["b"], "of another revision it is somebody else's"
+    assert watch.revision == api.revision or watch.marks["pods"] == api.revision
+    (listed,) = (await cluster.list_all("pods")).events
+    assert isinstance(listed, PodsSeen)
+    assert split(listed.names) == ["a", "b"]
+
+
 async def test_finished_and_leaving_pods_count_as_gone(watch: Watch, api: FakeApi):
     api.pod("done", nodeName="node-0")
     api.pod("leaving")

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from aiohttp import ClientTimeout, web
 
+from shared.adapters import kube_writes
 from shared.adapters.kube_cluster import KubeCluster
 from shared.adapters.kube_lane import WIDTH_FIRST
 from shared.model.answers import Answer
@@ -179,6 +180,19 @@ async def test_a_touch_always_raises_the_revision(cluster: KubeCluster, api: Fak
     assert read.node == "node-0"
     (condition,) = api.objects["pods"]["a"]["status"]["conditions"]
     assert condition["status"] == "True"
+
+
+@pytest.mark.parametrize(("other_time_s", "is_known"), [(0.0, True), (60.0, False)])
+async def test_a_revision_is_ours_where_the_condition_has_another_time(
+    cluster: KubeCluster, api: FakeApi, monkeypatch, other_time_s: float, is_known: bool
+):
+    """A patch of the same second may have changed nothing: its answer shows anybody's revision."""
+    monkeypatch.setattr(kube_writes, "OTHER_TIME_S", other_time_s)
+    api.pod("a")
+    await cluster.touch([ref(api, "a")], ["why"])
+    assert cluster.writes.written == {}, "what the condition said before is not known"
+    await cluster.touch([ref(api, "a")], ["why else"])
+    assert cluster.writes.written == ({"uid-a": api.revision} if is_known else {})
 
 
 async def test_another_pod_of_the_name_is_another_pod(cluster: KubeCluster, api: FakeApi):
