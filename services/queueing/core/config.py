@@ -43,11 +43,11 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reserved pods without a bind that stops dispatching (one second of the bind rate if higher).
     So long after a message was made or confirmed, shards look again (`confirm_ms`; 0 = never),
     after half of it where more than `WAIT_FEW` pods wait. With `looks_per_s` that is once a second
-    at most, for so many signatures, those first that are due longest. For pods with these schedulerNames nobody
-    is ever ended: `preemption_except`. Pods that these permit plugins of users refuse wait for
-    these kinds of events: `wakes`. With these DynamicResources is not at postFilter
-    (`claims_except`), or after DefaultPreemption (`claims_last`). `gang_preemption` and `looks_per_s`
-    are on in what `muster` runs: journals of older versions do not have them.
+    at most, for so many signatures, those first that are due longest. For pods with these
+    schedulerNames nobody is ever ended: `preemption_except`. Pods that these permit plugins of
+    users refuse wait for these kinds of events: `wakes`. With these DynamicResources is not at
+    postFilter (`claims_except`), or after DefaultPreemption (`claims_last`). `gang_preemption` and
+    `looks_per_s` are on in what `muster` runs: journals of older versions do not have them.
     """
 
     max_batch: int = 0

@@ -225,3 +225,27 @@ def test_at_most_a_few_are_asked_about_in_one_step():
     rest = [*of_type(steps.when(), ReasonsAsked), *of_type(steps.when(), ReasonsAsked)]
     assert sorted(event.sig for event in (*first, *rest)) == list(range(1, 21))
     assert tries(steps.when()) == []
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_so_many_are_asked_about_once_a_second_those_first_that_are_due_longest(reload):
+    steps = queue(priorities=(0,) * 20, confirm_ms=40_000, preemption=False, looks_per_s=8)
+    for sig in range(20, 0, -1):
+        steps.at(1_000 + 20 - sig)
+        steps.when(refused(tried(steps.when(pending(sig, sig)))[0]))
+    asked, now_ms = [], LATER_MS + 20
+    for _second in range(3):
+        found = [event.sig for event in of_type(steps.when(at_ms=now_ms), ReasonsAsked)]
+        steps.when(*(Refused(0, 0, sig, b"", ((CPU, 3),), 3, 9, resolvable=3) for sig in found))
+        if reload:
+            steps.reload()
+        asked.append(found)
+        if len(asked) < 3:
+            assert steps.when(at_ms=now_ms + 999) == []
+            assert steps.core.due_ms(steps.state) == now_ms + 1_000
+        now_ms += 1_000
+    assert [sorted(found, reverse=True) for found in asked] == [
+        [*range(20, 12, -1)],
+        [*range(12, 4, -1)],
+        [*range(4, 0, -1)],
+    ]
