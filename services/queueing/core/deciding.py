@@ -158,9 +158,12 @@ def _wake(state: QueueingState, sig: Sig, ids: I64, reason: str) -> Iterator[Eve
 
 
 def _timers(state: QueueingState) -> Iterator[Event]:
-    while (at_ms := stays.next_ms(state)) is not None and at_ms <= state.now_ms:
-        sig = state.sigs[state.flushes[0][1]]
-        yield from _wake(state, sig, stays.over(state, _waiting(state, sig)), FLUSH)
+    left = state.config.looks_per_s or STEP_EVENTS_MAX
+    if state.flush_from_ms <= state.now_ms:
+        while left and (at_ms := stays.first_ms(state)) is not None and at_ms <= state.now_ms:
+            sig = state.sigs[state.flushes[0][1]]
+            yield from _wake(state, sig, stays.over(state, _waiting(state, sig)), FLUSH)
+            left -= 1
     while (end := backoff.next_end(state)) is not None and end // 2 <= state.now_ms:
         yield backoff.ended(state, end)
 

@@ -117,6 +117,7 @@ def dump(state: QueueingState) -> dict[str, Any]:
         "lane": _fields(state.lane, LANE_FIELDS),
         "listing_ms": state.listing_ms,
         **({"looks_from_ms": state.looks_from_ms} if state.looks_from_ms else {}),
+        **({"flush_from_ms": state.flush_from_ms} if state.flush_from_ms else {}),
         "rate": _fields(state.rate, RATE_FIELDS),
     }
 
@@ -202,6 +203,7 @@ def load(state: QueueingState, body: Any) -> None:
     _fill(state.lane, LANE_FIELDS, body["lane"])
     state.listing_ms = body["listing_ms"]
     state.looks_from_ms = body.get("looks_from_ms", 0)
+    state.flush_from_ms = body.get("flush_from_ms", 0)
     _fill(state.rate, RATE_FIELDS, body["rate"])
     _index_pods(state)
 

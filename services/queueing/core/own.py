@@ -156,6 +156,7 @@ def woken(state: QueueingState, event: Woken) -> None:
     sig, pods = state.sigs[event.sig], state.pods
     if event.reason == FLUSH:
         state.set_mask(sig, sig.mask, sig.mask)
+        stays.begun(state)
     ids = unpack(event.ids)
     moves.leave(state, ids, pods.rows(ids))
     if event.until_ms:

@@ -2,14 +2,15 @@
 
 Whoever has failed more than five minutes ago is tried again though nothing got better, as in
 kube-scheduler (flushUnschedulablePodsLeftover), which looks every 30 s. So those of one signature
-that failed within the same 30 s go together, and what is kept of them is how many go when.
+that failed within the same 30 s go together, and what is kept of them is how many go when. With
+`looks_per_s` so many signatures go in a second.
 """
 
 from heapq import heappop, heappush
 
 import numpy as np
 
-from services.queueing.core.config import FLUSH_EVERY_MS
+from services.queueing.core.config import FLUSH_EVERY_MS, FLUSHES_EVERY_MS
 from services.queueing.core.pods import Rows
 from services.queueing.core.state import QueueingState, Sig, by_number
 from shared.model.columns import I64
@@ -50,7 +51,21 @@ def over(state: QueueingState, ids: I64) -> I64:
     return there
 
 
+def begun(state: QueueingState) -> None:
+    """Some of a signature go. Where each of many pods has its own the others go bit by bit: all in
+    one burst would hold up whoever comes then.
+    """
+    if state.config.looks_per_s:
+        state.flush_from_ms = state.now_ms + FLUSHES_EVERY_MS
+
+
 def next_ms(state: QueueingState) -> int | None:
+    """When the next go."""
+    at_ms = first_ms(state)
+    return None if at_ms is None else max(at_ms, state.flush_from_ms)
+
+
+def first_ms(state: QueueingState) -> int | None:
     """When the first is over; whose it is stands first among `state.flushes`."""
     heap = state.flushes
     while heap:

@@ -11,7 +11,14 @@ from shared.events.ingest import PodsGone
 from shared.events.permit import GangReleased
 from shared.events.placement import Refused
 from shared.events.preemption import PreemptionClosed
-from shared.events.queueing import Confirmed, GangDispatched, GangWaits, PreemptAsked, ReasonsAsked
+from shared.events.queueing import (
+    Confirmed,
+    GangDispatched,
+    GangWaits,
+    PreemptAsked,
+    ReasonsAsked,
+    Woken,
+)
 from shared.model.post_filter import NO_CLAIMS
 from tests.unit.queueing.build import (
     CPU,
@@ -249,3 +256,24 @@ def test_so_many_are_asked_about_once_a_second_those_first_that_are_due_longest(
         [*range(12, 4, -1)],
         [*range(4, 0, -1)],
     ]
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_who_was_refused_long_ago_is_tried_again_so_many_signatures_a_second(reload):
+    steps = queue(priorities=(0,) * 20, preemption=False, looks_per_s=8)
+    for sig in range(1, 21):
+        steps.when(refused(tried(steps.when(pending(sig, sig)))[0]))
+    now_ms = steps.core.due_ms(steps.state)
+    assert now_ms == 330_000
+    woken = []
+    for _second in range(3):
+        events = of_type(steps.when(at_ms=now_ms), Woken)
+        assert {event.reason for event in events} == {"unschedulable timeout"}
+        woken.append([event.sig for event in events])
+        if reload:
+            steps.reload()
+        if len(woken) < 3:
+            assert of_type(steps.when(at_ms=now_ms + 999), Woken) == []
+            assert steps.core.due_ms(steps.state) == now_ms + 1_000
+        now_ms += 1_000
+    assert woken == [[*range(1, 9)], [*range(9, 17)], [*range(17, 21)]]
