@@ -20,6 +20,7 @@ from loadtest.cluster_measure import Figures, Sizes
 from loadtest.cluster_shapes import SHAPES, shapes
 from loadtest.cluster_throughput import SHARE, backlog, creating
 from loadtest.cluster_times import latency, startup
+from loadtest.cluster_waiting import CPU, JOURNALS, waiting
 from shared.testing.kube_server import INSTALL_COMMAND, missing_parts
 
 WIDTH = 150
@@ -30,12 +31,15 @@ CASES: dict[str, Callable[[Sizes], Figures]] = {
     "latency": latency,
     "lists": lists,
     "shapes": shapes,
+    "waiting": waiting,
 }
 TARGETS: dict[tuple[str, str], tuple[str, float]] = {
     ("backlog", SHARE): (">=", 1.0),
     ("creating", SHARE): (">=", 1.0),
     ("startup", "first bind after"): ("<=", 10.0),
     ("latency", "p99"): ("<=", 100.0),
+    ("waiting", CPU): ("<=", 5.0),
+    ("waiting", JOURNALS): ("<=", 1.0),
     **{("shapes", one.judged): (">=", one.least) for one in SHAPES},
 }
 """By case and figure of Muster's."""
@@ -48,9 +52,11 @@ def bench(
     cases: Annotated[list[str] | None, typer.Argument(help="Cases to run; none = all.")] = None,
     runs: Annotated[int, typer.Option(min=1, help="Runs of each case.")] = 3,
     nodes: Annotated[int, typer.Option(min=1, help="Ready nodes.")] = 5_000,
-    pods: Annotated[int, typer.Option(min=1, help="Pods to bind.")] = 10_000,
+    pods: Annotated[int, typer.Option(min=1, help="Pods to bind, or that wait.")] = 10_000,
     bound: Annotated[int, typer.Option(min=0, help="Pods bound before a start-up.")] = 50_000,
-    seconds: Annotated[float, typer.Option(min=1, help="How long 200 pods/s come.")] = 30,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="How long 200 pods/s come, or others wait.")
+    ] = 30,
     only: Annotated[list[str] | None, typer.Option(help="Measure this one; none = all.")] = None,
     shape: Annotated[
         list[str] | None, typer.Option(help="Of `shapes` this one; none = all.")

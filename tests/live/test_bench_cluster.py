@@ -49,6 +49,13 @@ def test_times_are_measured():
     assert 0 < found["muster", "p50"] <= found["muster", "p99"]
 
 
+def test_what_waiting_pods_cost_is_measured_beside_nothing_to_do():
+    found = figures("waiting", "--only", "muster")
+    assert found["muster", "CPU while they wait"] >= 0
+    assert found["muster", "writes while they wait"] >= 0
+    assert {who for who, _ in found} == {"muster"}
+
+
 def test_shapes_are_measured_of_both():
     name = "default spreading"
     found = figures("shapes", "--shape", name)
