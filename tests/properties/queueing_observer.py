@@ -122,6 +122,8 @@ class Observer:
     def stayed(self, state) -> None:
         """Called after every step: nobody has been unschedulable for too long."""
         most_ms = state.config.unschedulable_max_ms + FLUSH_MS
+        if state.config.looks_per_s:
+            most_ms += 1_000 * (1 + len(state.sigs) // state.config.looks_per_s)
         for pod in (*in_state(state, Pod.PARKED), *in_state(state, Pod.PREEMPTING)):
             assert state.now_ms - self.failed_ms[pod] < most_ms, f"pod {pod} is forgotten"
 

@@ -35,6 +35,7 @@ CONFIGS = st.sampled_from(
         {"unschedulable_max_ms": 3_000},
         {"unschedulable_max_ms": 20_000, "preemption": False},
         {"confirm_ms": 30_000},
+        {"confirm_ms": 5_000, "looks_per_s": 1, "unschedulable_max_ms": 20_000},
     ]
 )
 SHARDS = st.integers(1, 3)
