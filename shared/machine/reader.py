@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from shared.machine.core import Cursor
 from shared.machine.record import NEWER, RECORD_FORMAT_VERSION, Record, RecordUnreadable, decode
+from shared.ports.bus import Bus, JournalName
 
 
 class JournalGap(Exception):
@@ -67,3 +68,19 @@ class Reader:
             record = self.accept(position, payload)
             if record is not None:
                 yield position, record
+
+    async def read(
+        self, bus: Bus, piece_bytes: int, limit_bytes: int
+    ) -> tuple[list[tuple[int, Record]], int, bool]:
+        """The valid records from here on, read in pieces until `limit_bytes` are exceeded or no
+        piece is full; how many bytes were read, and whether there may be more.
+        """
+        records: list[tuple[int, Record]] = []
+        size_bytes, is_full = 0, True
+        while is_full and size_bytes < limit_bytes:
+            batch = await bus.read(JournalName(self.journal), self.next, piece_bytes)
+            records += self.accept_all(batch)
+            piece = sum(len(payload) for _position, payload in batch)
+            size_bytes += piece
+            is_full = piece >= piece_bytes
+        return records, size_bytes, is_full

@@ -60,9 +60,7 @@ JUMP_MS_MAX = 2_000
 READ_BYTES_MAX = 256 << 10
 """Read from one journal in one turn; short turns keep the services of one process in step."""
 CATCH_UP_BYTES_MAX = 64 << 20
-"""The same of an owner's first turn: what came while nobody owned the journal is known before
-anything is decided.
-"""
+"""The same of an owner's first turn, which decides nothing before it knows all that came."""
 QUIET_RANGES_MAX = 256
 """Ranges consumed in turns that decided nothing, until a record is written for them alone."""
 OFFERS_PER_TURN = 1_024
@@ -423,18 +421,9 @@ class Owner(Generic[S]):
                 continue
             self._fresh[index] = False
             start, voids = reader.next, reader.voids
-            records: list[tuple[int, Record]] = []
             limit_bytes = READ_BYTES_MAX if self.stats.steps else CATCH_UP_BYTES_MAX
-            is_full = True
-            while is_full and limit_bytes > 0:
-                batch = await self.bus.read(
-                    JournalName(reader.journal), reader.next, READ_BYTES_MAX
-                )
-                records += reader.accept_all(batch)
-                size_bytes = sum(len(payload) for _position, payload in batch)
-                is_full = size_bytes >= READ_BYTES_MAX
-                limit_bytes -= size_bytes
-                self.snapshots.folded(size_bytes)
+            records, size_bytes, is_full = await reader.read(self.bus, READ_BYTES_MAX, limit_bytes)
+            self.snapshots.folded(size_bytes)
             self.stats.voids += reader.voids - voids
             if reader.next > start:
                 found.append((Consumed(reader.journal, start, reader.next), records))

@@ -1,11 +1,6 @@
 """--plugin: which files are taken, and what runs, replays and explanations do with them."""
 
-import grp
-import importlib.util
 import json
-import os
-import pwd
-import py_compile
 from pathlib import Path
 
 import pytest
@@ -500,78 +495,3 @@ def test_arguments_that_a_plugin_does_not_take_are_refused(given, said, tmp_path
     words = ["run", str(EXAMPLE / "world.yaml"), "--config", str(config), "--plugin", str(NEAR)]
     assert main([*words, "--plugin", str(asks)]) == 2
     assert f"{config}: {said}" in capsys.readouterr().err
-
-
-def own(path: Path, mode: int) -> Path:
-    path.write_text(HEAD + FILTER + "return True\n")
-    path.chmod(mode)
-    return path
-
-
-def test_a_file_that_others_may_write_is_refused(tmp_path):
-    path = own(tmp_path / "one.py", 0o646)
-    rule = rf"--plugin {path}: others may write it \(mode 0646\), .*: chmod o-w {path}"
-    with pytest.raises(UsageFault, match=rule):
-        load([path])
-    path.chmod(0o644)
-    load([path])
-
-
-def test_a_group_that_others_are_in_may_not_write_a_file(tmp_path, monkeypatch):
-    path = own(tmp_path / "one.py", 0o664)
-    groups = {"staff": True, pwd.getpwuid(os.geteuid()).pw_name: False, "": False}
-    for name, is_refused in groups.items():
-
-        def named(_gid: int, name: str = name) -> grp.struct_group:
-            if not name:
-                raise KeyError
-            return grp.struct_group((name, "x", 1, []))
-
-        monkeypatch.setattr(grp, "getgrgid", named)
-        if is_refused:
-            with pytest.raises(UsageFault, match=rf"mode 0664.*: chmod g-w {path}"):
-                load([path])
-        else:
-            load([path])
-
-
-def test_a_file_that_another_user_could_change_or_replace_is_told_of(tmp_path, monkeypatch, caplog):
-    folder = tmp_path / "open"
-    folder.mkdir()
-    folder.chmod(0o777)
-    load([own(folder / "one.py", 0o644)])
-    folder.chmod(0o1777)
-    monkeypatch.setattr(os, "geteuid", lambda: 4_321)
-    os.chown(folder / "one.py", 1_234, -1) if os.getuid() == 0 else None
-    load([folder / "one.py"])
-    said = [record.getMessage() for record in caplog.records]
-    assert said[0] == f"--plugin {folder / 'one.py'}: everybody may replace files in {folder}"
-    owner = (folder / "one.py").stat().st_uid
-    assert said[1:] == [f"--plugin {folder / 'one.py'}: belongs to user {owner}, who may change it"]
-
-
-def test_a_volume_of_a_config_map_is_taken_without_a_word(tmp_path, caplog):
-    """Links into a folder of the kubelet's, below a root that is open to all."""
-    inner = tmp_path / "volume" / "..2026_01_02_03_04_05.678"
-    inner.mkdir(parents=True)
-    inner.parent.chmod(0o777)
-    own(inner / "one.py", 0o644)
-    (inner.parent / "..data").symlink_to(inner.name)
-    (inner.parent / "one.py").symlink_to("..data/one.py")
-    load([inner.parent / "one.py"])
-    assert caplog.records == []
-
-
-def test_what_runs_is_what_was_checked(tmp_path):
-    """And not a compiled file that somebody laid beside it."""
-    path = own(tmp_path / "one.py", 0o644)
-    evil = own(tmp_path / "evil.py", 0o644)
-    evil.write_text("raise SystemExit('planted')\n" + " " * (path.stat().st_size - 29))
-    os.utime(evil, ns=(path.stat().st_mtime_ns,) * 2)
-    cached = Path(importlib.util.cache_from_source(str(path)))
-    py_compile.compile(str(evil), cfile=str(cached), dfile=str(path))
-    data = bytearray(cached.read_bytes())
-    data[12:16] = path.stat().st_size.to_bytes(4, "little")
-    cached.write_bytes(data)
-    load([path])
-    assert list(PLUGINS) == ["One"]

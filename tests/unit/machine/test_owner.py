@@ -241,7 +241,8 @@ async def test_a_snapshot_of_a_form_that_is_not_known_falls_back(bus, store, mon
 
 
 async def test_a_large_state_to_which_little_happens_is_seldom_copied(bus, store, monkeypatch):
-    monkeypatch.setattr(ToyIngest, "dump", _large_dump)
+    dump = ToyIngest.dump
+    monkeypatch.setattr(ToyIngest, "dump", lambda *toy: [dump(*toy), bytes(1_500)])
     clock = HandClock()
     member = owner(ToyIngest(), bus, store, clock, policy=SnapshotPolicy(every_ms=1_000, keep=99))
     await member.claim()
@@ -251,13 +252,6 @@ async def test_a_large_state_to_which_little_happens_is_seldom_copied(bus, store
     sizes = [meta.size_bytes for meta in store.list("ingest/0")]
     assert len(sizes) >= 2
     assert sum(sizes[1:]) <= member.stats.bytes, "what is copied is no more than what happened"
-
-
-_toy_dump = ToyIngest.dump
-
-
-def _large_dump(core, state):
-    return [_toy_dump(core, state), bytes(1_500)]
 
 
 async def test_a_cut_journal_needs_a_snapshot(bus, store):
