@@ -30,6 +30,7 @@ CROWDED_S = 0.2
 SERIES_S = 300.0
 """The same again is told after so long; meanwhile it is only counted."""
 KNOWN_MAX = 10_000
+NAME_MAX = 253
 NOTE_BYTES_MAX = 1024
 CUT = " ..."
 EXISTS = 409
@@ -114,7 +115,7 @@ class KubeEvents:
             self.counts.dropped += 1
             return
         self._remember(pod.uid)
-        name = f"{pod.name}.{_number_of(pod.uid):x}"
+        name = _name(pod, _number_of(pod.uid))
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         body = self._event(name, pod, "Normal", "Scheduled", "Binding", note)
         body["eventTime"] = _time(at_ms * 1_000_000)
@@ -158,7 +159,7 @@ class KubeEvents:
         self._number += 1
         # A pod is scheduled once, whoever tells of it after whatever faults: the name says so.
         number = _number_of(pod.uid) if reason == "Scheduled" else self._number
-        name = f"{pod.name}.{number:x}"
+        name = _name(pod, number)
         path = _path(pod.namespace)
         if reason != "Scheduled":
             self._known[key] = _Series(f"{path}/{name}", 1, time.monotonic())
@@ -263,6 +264,16 @@ def _now_s() -> float:
 
 def _number_of(uid: str) -> int:
     return int.from_bytes(blake2b(uid.encode(), digest_size=8).digest(), "big")
+
+
+def _name(pod: PodRef, number: int) -> str:
+    """An Event's name, from the pod's uid where the pod's name is too long for it.
+
+    client-go takes a random UUID there. The uid keeps the name of `Scheduled` the same in every
+    process.
+    """
+    name = f"{pod.name}.{number:x}"
+    return name if len(name) <= NAME_MAX else f"{pod.uid}.{number:x}"
 
 
 def cut(note: str) -> str:

@@ -140,6 +140,23 @@ async def test_an_event_that_is_there_already_is_not_lost(cluster: KubeCluster, 
     assert cluster.events.counts.failed == 0
 
 
+async def test_a_long_name_leaves_the_event_its_own(new_cluster, api: FakeApi):
+    """An Event's name is the pod's and a number, in 253 characters at most."""
+    pod = PodRef("0c5f7a1e-8d7d-4f63-9f5b-2f6a3f5e1c11", "default", "x" * 253)
+    before, after = new_cluster(), new_cluster()
+    before.events.failed(pod, "why")
+    before.events.scheduled(pod, "node-0")
+    await told(api, 2)
+    after.tell_of([PastBind(pod, "node-0", 1)])
+    failed, bound, again = [event["metadata"]["name"] for event in await told(api, 3)]
+    assert failed.startswith(f"{pod.uid}.")
+    assert bound.startswith(f"{pod.uid}.")
+    assert bound == again, "a pod is scheduled once, whoever tells of it"
+    assert failed != bound
+    short = kube_events._name(PodRef("uid", "default", "y" * 236), 0xFFFF_FFFF_FFFF_FFFF)
+    assert short == "y" * 236 + "." + 16 * "f"
+
+
 async def test_why_a_pod_waits_is_told_once(cluster: KubeCluster, api: FakeApi, monkeypatch):
     api.pod("a")
     api.pod("b")
