@@ -6,7 +6,8 @@ ownership ends nothing is offered any more, though requests on the wire may stil
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,10 @@ from shared.ports.cluster import (
 from shared.ports.extenders import Binders, Going, Judges, Verdict
 
 CHUNK_PODS = 1_024
-CHUNKS_IN_FLIGHT = 16
+PODS_IN_FLIGHT = 16 * CHUNK_PODS
+"""In chunks that were started; the cluster decides how many requests are on the wire. Pods count,
+not chunks: pods that arrive one by one make chunks of one.
+"""
 DOUBT_S = 1.0
 LOOK_S = 1.0
 FENCE_MESSAGE = "the bind to the chosen node was given up"
@@ -69,6 +73,29 @@ log = logging.getLogger("muster.binding")
 def make_core(placements: int) -> BindingCore:
     """The core for a mesh of so many placement shards."""
     return BindingCore(placements)
+
+
+class Room:
+    """A semaphore that counts pods, first come first served."""
+
+    def __init__(self, pods_max: int) -> None:
+        """Nothing is in it."""
+        self._pods_max, self._pods = pods_max, 0
+        self._turn, self._left = asyncio.Lock(), asyncio.Event()
+
+    @asynccontextmanager
+    async def of(self, pods: int) -> AsyncIterator[None]:
+        """Wait for room for so many; more than there ever is go alone."""
+        async with self._turn:
+            while self._pods and self._pods + pods > self._pods_max:
+                self._left.clear()
+                await self._left.wait()
+            self._pods += pods
+        try:
+            yield
+        finally:
+            self._pods -= pods
+            self._left.set()
 
 
 class BindingShell:
@@ -83,7 +110,7 @@ class BindingShell:
         self._cluster = cluster
         self._owner: Offers | None = None
         self._tasks: dict[asyncio.Task[None], bool] = {}
-        self._room = asyncio.Semaphore(CHUNKS_IN_FLIGHT)
+        self._room = Room(PODS_IN_FLIGHT)
         self._acting = Acting(binders)
         self._judges = judges
         # Pods that extenders or plugins say they have bound, with their nodes.
@@ -170,7 +197,7 @@ class BindingShell:
         pods: I64,
         send: Callable[[int, Any, I64], Awaitable[None]],
     ) -> None:
-        async with self._room:
+        async with self._room.of(len(pods)):
             await send(effect_id, effect, pods)
 
     # ------------------------------------------------------------------------------- requests
@@ -221,7 +248,7 @@ class BindingShell:
             return
         rows = self._still(state, effect_id, column, Phase.ASKED)
         if len(rows):
-            async with self._room:
+            async with self._room.of(1):
                 await self._post(effect_id, state, rows)
 
     def _tell_later(self, pod: int, node: int) -> None:

@@ -1,14 +1,19 @@
 """How many writes are on the wire at once: found out from the answers, with no fixed rate.
 
-More while answers come fast, fewer when the server is busy or slow: TCP's slow start (RFC 5681)
-until the first sign of either, then additive increase, multiplicative decrease. It knows nothing of
-what the requests are.
+More while answers come fast, fewer when the server is slow, far fewer when it refuses: TCP's slow
+start (RFC 5681) until the first sign of either, then additive increase, multiplicative decrease. It
+knows nothing of what the requests are.
 """
 
 import asyncio
 from collections import deque
 
-WIDTH_FIRST, WIDTH_MIN, WIDTH_MAX = 16.0, 1.0, 192.0
+WIDTH_FIRST, WIDTH_MIN, WIDTH_MAX = 64.0, 1.0, 192.0
+WIDTH_SLOW = 96.0
+"""Late answers alone narrow the lane no further: they may come late however few are asked for.
+kube-scheduler, which sends 50 requests a second and at first 100 at once, has as many on the wire
+at 2 s for each. Only refusals and failures narrow the lane to WIDTH_MIN.
+"""
 DECREASE = 0.7
 STARTING = 0.25
 """How much wider each good answer makes a lane that was never too wide: it doubles in three rounds
@@ -63,27 +68,30 @@ class Lane:
         self._admit()
 
     def went_well(self, took_s: float) -> None:
-        """An answer; a slow one narrows the lane."""
+        """An answer; a slow one narrows the lane, but not below WIDTH_SLOW."""
         if took_s < self._best_s:
             self._best_s = took_s
         else:
             self._best_s += (took_s - self._best_s) * FORGET
-        if took_s > max(SLOW_S, SLOW_TIMES * self._best_s):
-            self._narrow()
-        elif self.out >= int(self.width) - 1 and self.width < WIDTH_MAX:
+        is_slow = took_s > max(SLOW_S, SLOW_TIMES * self._best_s)
+        if is_slow and self.width > WIDTH_SLOW:
+            self._narrow(WIDTH_SLOW)
+        elif self.out >= int(self.width) - 1 and self.width < (
+            WIDTH_SLOW if is_slow else WIDTH_MAX
+        ):
             self.width += STARTING if self._is_starting else 1.0 / self.width
 
     def was_busy(self) -> None:
         """429, 5xx, or nothing."""
         self._busy_s = asyncio.get_running_loop().time()
-        self._narrow()
+        self._narrow(WIDTH_MIN)
 
-    def _narrow(self) -> None:
+    def _narrow(self, least: float) -> None:
         now_s = asyncio.get_running_loop().time()
         if now_s - self._narrowed_s >= REST_S:
             self._narrowed_s = now_s
             self._is_starting = False
-            self.width = max(WIDTH_MIN, self.width * DECREASE)
+            self.width = max(least, self.width * DECREASE)
 
     def _admit(self) -> None:
         waiting = self._waiting

@@ -87,7 +87,8 @@ class Elector:
         said = ""
         while True:
             try:
-                async with asyncio.timeout(self.election.renew_s):
+                # It asks twice: what it is now, then to change it.
+                async with asyncio.timeout(2 * self.election.renew_s):
                     holder = await self._try()
                 if holder == self.identity:
                     return
@@ -102,8 +103,12 @@ class Elector:
     async def keep(self) -> None:
         """Renew until somebody else leads: LeaseLost, after which nothing more is written."""
         is_late = False
+        # From a request, not from its answer: a server that takes half of `renew_s` for each would
+        # else find us late each time.
+        rest_s = self._renewed_s + self.election.retry_s - self._clock()
         while True:
-            await asyncio.sleep(self.election.retry_s)
+            await asyncio.sleep(max(0.0, rest_s))
+            began_s = self._clock()
             try:
                 async with asyncio.timeout(self.election.renew_s):
                     await self._try()
@@ -112,6 +117,7 @@ class Elector:
             if self._is_late() and not is_late:
                 log.warning("the lease %s is not renewed: nothing is written", self.election)
             is_late = self._is_late()
+            rest_s = began_s + self.election.retry_s - self._clock()
 
     async def may_write(self) -> None:
         """Wait while it is not certain that we lead. Raises NotSent when somebody else does."""

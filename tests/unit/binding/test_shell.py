@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.binding.service import BindingShell
+from services.binding.service import BindingShell, Room
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_config import SimConfig
 from shared.events.base import Configured, Event
@@ -14,9 +14,11 @@ from shared.events.ingest import NodesSet, PodsNamed
 from shared.events.observed import PodsSeen
 from shared.events.preemption import EvictAsked
 from shared.events.queueing import Parked, TryFailed
+from shared.model.answers import Answer
 from shared.model.columns import join, pack, unpack
 from shared.model.objects import Node, PodSpec
 from shared.model.world import Arrival, World
+from shared.ports.cluster import BindRequest, PodRead
 from shared.testing.steps import Steps
 from tests.unit.binding.world import binding, reserved
 
@@ -90,6 +92,53 @@ async def test_a_column_is_bound_and_told():
     binds = [h.uid for h in owner.cluster.history if h.kind == "bind"]
     assert binds == [f"uid-{i}" for i in range(1, 3_001)], "in the order of decision"
     await owner.shell.stop()
+
+
+async def test_pods_that_come_one_by_one_wait_for_no_answer_of_others(monkeypatch):
+    asked: list[str] = []
+    over = asyncio.Event()
+
+    async def bind(requests: list[BindRequest]) -> list[PodRead]:
+        asked.extend(request.name for request in requests)
+        await over.wait()
+        return [PodRead(Answer.DONE)] * len(requests)
+
+    owner = owner_of(100)
+    monkeypatch.setattr(owner.cluster, "bind", bind)
+    for pod in range(1, 101):
+        owner.turn(reserved({pod: 1}))
+        await asyncio.sleep(0)
+    owner.turn()
+    await asyncio.sleep(0)
+    assert asked == [f"pod-{pod}" for pod in range(1, 101)]
+    over.set()
+    await owner.shell.stop()
+
+
+async def test_room_is_for_so_many_pods_first_come_first_served():
+    room = Room(10)
+    inside: list[int] = []
+
+    async def enter(number: int, pods: int, leave: asyncio.Event) -> None:
+        async with room.of(pods):
+            inside.append(number)
+            await leave.wait()
+
+    leaves = [asyncio.Event() for _ in range(4)]
+    sizes = (6, 5, 4, 50)
+    tasks = [asyncio.create_task(enter(n, sizes[n], leaves[n])) for n in range(4)]
+    await asyncio.sleep(0.01)
+    assert inside == [0], "the third would fit, but the second was first"
+    leaves[0].set()
+    await asyncio.sleep(0.01)
+    assert inside == [0, 1, 2]
+    leaves[1].set()
+    await asyncio.sleep(0.01)
+    assert inside == [0, 1, 2]
+    leaves[2].set()
+    leaves[3].set()
+    await asyncio.gather(*tasks)
+    assert inside == [0, 1, 2, 3], "more than ever fit go alone"
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -3,7 +3,7 @@
 import asyncio
 
 from shared.adapters import kube_lane
-from shared.adapters.kube_lane import WIDTH_FIRST, WIDTH_MAX, WIDTH_MIN, Lane
+from shared.adapters.kube_lane import WIDTH_FIRST, WIDTH_MAX, WIDTH_MIN, WIDTH_SLOW, Lane
 
 
 async def answered(lane: Lane, took_s: float, times: int) -> None:
@@ -19,7 +19,7 @@ async def answered(lane: Lane, took_s: float, times: int) -> None:
 async def test_fast_answers_widen_it_up_to_a_limit():
     lane = Lane()
     await answered(lane, 0.01, 200)
-    assert 4 * WIDTH_FIRST < lane.width < WIDTH_MAX, "a flood of seconds must not end before that"
+    assert 1.5 * WIDTH_FIRST < lane.width < WIDTH_MAX, "a flood of seconds must not end before that"
     await answered(lane, 0.01, 50_000)
     assert WIDTH_MAX <= lane.width < WIDTH_MAX + 1
 
@@ -35,14 +35,33 @@ async def test_once_it_was_too_wide_it_widens_slowly():
     assert 0.9 < lane.width - width < 1.1
 
 
-async def test_slow_answers_narrow_it(monkeypatch):
+async def test_slow_answers_narrow_it_to_a_floor(monkeypatch):
+    monkeypatch.setattr(kube_lane, "REST_S", 0.0)
+    lane = Lane()
+    lane.width = WIDTH_MAX
+    lane.went_well(0.01)
+    for _ in range(100):
+        lane.went_well(5.0)
+    assert lane.width == WIDTH_SLOW
+    assert not lane.is_crowded, "slow is not refused"
+
+
+async def test_slow_answers_alone_widen_it_to_the_floor():
+    """Late answers are no reason to send less: the server may be far away, or slow for all."""
+    lane = Lane()
+    lane.went_well(0.01)
+    await answered(lane, 5.0, 2 * int(WIDTH_SLOW))
+    assert WIDTH_SLOW <= lane.width < WIDTH_SLOW + 1
+
+
+async def test_refusals_narrow_it_below_the_floor_however_slow(monkeypatch):
     monkeypatch.setattr(kube_lane, "REST_S", 0.0)
     lane = Lane()
     lane.went_well(0.01)
     for _ in range(100):
-        lane.went_well(0.5)
-    assert lane.width == WIDTH_MIN
-    assert not lane.is_crowded, "slow is not refused"
+        lane.went_well(5.0)
+        lane.was_busy()
+    assert WIDTH_MIN <= lane.width < 2
 
 
 async def test_a_server_far_away_is_not_a_slow_one():

@@ -4,12 +4,14 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
 
+from muster.simulation.virtual_time import VirtualLoop
 from shared.adapters.http_wire import NotSent
-from shared.adapters.kube_client import KubeClient
+from shared.adapters.kube_client import KubeClient, Response
 from shared.adapters.kube_credentials import Credentials
 from shared.adapters.kube_lease import Elector, LeaseLost
 from shared.model.election import Election
@@ -302,3 +304,40 @@ async def test_nothing_but_reads_goes_out_while_it_is_not_certain(
     assert not writing.done()
     await leads(first)
     assert (await asyncio.wait_for(writing, 30)).ok
+
+
+class SlowServer:
+    """Keeps one Lease; each answer takes so long."""
+
+    def __init__(self, answer_s: float) -> None:
+        self.answer_s = answer_s
+        self.lease = b""
+
+    async def request(self, method: str, _path: str, body: bytes = b"") -> Response:
+        await asyncio.sleep(self.answer_s)
+        if method == "GET" and not self.lease:
+            return Response(404, b"")
+        self.lease = body or self.lease
+        return Response(200, self.lease)
+
+
+@pytest.mark.parametrize("answer_s", [0.01, 3.0, 5.0])
+def test_a_server_that_takes_half_of_the_deadline_holds_up_no_write(answer_s: float):
+    election = Election("muster", lease_s=15, renew_s=10.0, retry_s=2.0)
+    held: list[float] = []
+
+    async def lead() -> None:
+        clock = asyncio.get_running_loop().time
+        leader = Elector(cast(Any, SlowServer(answer_s)), election, "first", clock)
+        async with asyncio.timeout(60):
+            await leader.acquire(silent)
+        keeping = asyncio.create_task(leader.keep())
+        while clock() < 120:
+            if await is_held(leader):
+                held.append(clock())
+            await asyncio.sleep(0.1)
+        keeping.cancel()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(lead())
+    assert held == []
