@@ -17,6 +17,7 @@ IN_CLUSTER = "in-cluster"
 RENEW_EVERY_S = 30.0
 
 log = logging.getLogger("muster.kube")
+_warned: dict[tuple[str, str], bool] = {}
 
 
 class KubeconfigError(ValueError):
@@ -79,10 +80,21 @@ class Credentials:
             raise KubeconfigError(f"{self.source}: {_text_of(error)}") from error
         self.host = self._configuration.host
         self._renew_at_s = time.monotonic() + RENEW_EVERY_S
+        self._warn()
+
+    def _warn(self) -> None:
+        """Say what makes these credentials unsafe, once for each server: a process has several
+        clients of one.
+        """
+        unsafe = []
         if not self._configuration.verify_ssl:
-            log.warning(
-                "%s: insecure-skip-tls-verify is set: the server is not verified", self.host
-            )
+            unsafe.append("insecure-skip-tls-verify is set: the server is not verified")
+        if urlsplit(self.host).scheme == "http" and self.header():
+            unsafe.append("a token is sent over http://, which anybody on the way can read")
+        for text in unsafe:
+            if (self.host, text) not in _warned:
+                _warned[self.host, text] = True
+                log.warning("%s: %s", self.host, text)
 
     def tls(self) -> ssl.SSLContext | bool:
         """What connections verify and show."""

@@ -287,3 +287,29 @@ async def test_what_a_plug_in_complains_about_is_cut(tmp_path: Path):
     with pytest.raises(KubeconfigError, match=r"process returned 1\. sorry") as raised:
         await Credentials(kubeconfig(tmp_path, "http://127.0.0.1:1", user)).load()
     assert len(str(raised.value)) < len(str(tmp_path)) + 300
+
+
+@pytest.mark.parametrize(
+    ("url", "user", "cluster", "said"),
+    [
+        ("http://127.0.0.1:1", {"token": "t"}, {}, "a token is sent over http://"),
+        ("http://127.0.0.1:1", {}, {}, ""),
+        ("https://127.0.0.1:1", {"token": "t"}, {}, ""),
+        (
+            "https://127.0.0.1:1",
+            {"token": "t"},
+            {"insecure-skip-tls-verify": True},
+            "insecure-skip-tls-verify is set",
+        ),
+    ],
+)
+async def test_what_is_unsafe_is_said_once_however_many_clients(
+    tmp_path, caplog, monkeypatch, url, user, cluster, said
+):
+    monkeypatch.setattr(kube_credentials, "_warned", {})
+    path = kubeconfig(tmp_path, url, user, **cluster)
+    for _ in range(2):
+        await Credentials(path).load()
+    warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert len(warnings) == bool(said)
+    assert all(f"{url}: {said}" in one for one in warnings)
