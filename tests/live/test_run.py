@@ -63,6 +63,23 @@ def test_a_thousand_pods_are_bound_once_and_fit(servers: KubeServers, tmp_path):
     assert result_of(out)["pending"] == 0
 
 
+def test_it_ends_when_its_folder_is_renamed_and_goes_on_from_there(servers: KubeServers, tmp_path):
+    api, first = servers.api, tmp_path / "first"
+    first.mkdir()
+    api.create(PODS, pod("one")).ok()
+    with muster_run(servers.kubeconfig, first) as muster:
+        until("bound", lambda: nodes_of(api)["one"] != "")
+        (first / "run").rename(tmp_path / "run")
+        until("it ended", lambda: muster.process.poll() is not None)
+        assert muster.process.returncode == 1
+        line = muster.said().splitlines()[-1]
+        assert "journals.db: was removed or renamed while it was in use; nothing more" in line
+    api.create(PODS, pod("two")).ok()
+    with run(servers, tmp_path) as muster:
+        until("bound", lambda: nodes_of(api)["two"] != "")
+        muster.stop()
+
+
 def test_what_does_not_fit_waits_with_a_message(servers: KubeServers, tmp_path):
     api = servers.api
     with run(servers, tmp_path) as muster:
