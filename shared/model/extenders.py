@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from shared.model.objects import PodSpec
+from shared.model.text import quoted
 
 SCALE = 10  # an extender scores 0..10, a plugin 0..100
 POD = "pod"  # in PodSpec.shown: namespace and name of a pod that extenders are asked about
@@ -157,7 +158,7 @@ def filtered(extender: Extender, asked: Sequence[str], reply: object) -> Filtere
     """What a reply to filter means. Raises ExtenderError."""
     told = _as(_Reply, {} if reply is None else reply)
     if told.error:
-        raise ExtenderError(told.error)
+        raise ExtenderError(quoted(told.error))
     names: list[str] = []
     if extender.knows_nodes and told.nodenames is not None:
         names = told.nodenames
@@ -168,12 +169,12 @@ def filtered(extender: Extender, asked: Sequence[str], reply: object) -> Filtere
     for name in names:
         if name not in known:
             raise ExtenderError(
-                f'extender "{extender.url}" claims a filtered node "{name}" which is not found '
-                "in the input node list"
+                f'extender "{extender.url}" claims a filtered node "{quoted(name)}" which is not '
+                "found in the input node list"
             )
-    unresolvable = told.failedandunresolvablenodes or {}
+    unresolvable = _quoted(told.failedandunresolvablenodes)
     failed = {
-        name: text for name, text in (told.failednodes or {}).items() if name not in unresolvable
+        name: text for name, text in _quoted(told.failednodes).items() if name not in unresolvable
     }
     return Filtered(tuple(dict.fromkeys(names)), failed, unresolvable)
 
@@ -217,14 +218,14 @@ def preempted(
     found: dict[str, Victims] = {}
     for node, given in (told.nodenametometavictims or {}).items():
         if node not in there:
-            raise ExtenderError(f'nodeinfo not found for node name "{node}"')
+            raise ExtenderError(f'nodeinfo not found for node name "{quoted(node)}"')
         one = _as(_MetaVictims, given)
         uids = tuple(_as(_MetaPod, pod).uid for pod in one.pods or ())
         for uid in uids:
             if uid not in there[node]:
                 raise ExtenderError(
-                    f"extender: {extender.url} claims to preempt pod (UID: &{{{uid}}}) on node: "
-                    f"{node}, but the pod is not found on that node"
+                    f"extender: {extender.url} claims to preempt pod (UID: &{{{quoted(uid)}}}) on "
+                    f"node: {node}, but the pod is not found on that node"
                 )
         found[node] = Victims(uids, one.numpdbviolations)
     empty = [node for node, one in found.items() if not one.uids]
@@ -233,11 +234,16 @@ def preempted(
     return {node: one for node, one in found.items() if one.uids}
 
 
+def _quoted(reasons: dict[str, str] | None) -> dict[str, str]:
+    """Reasons go into records and conditions, which have room for short ones."""
+    return {name: quoted(text) for name, text in (reasons or {}).items()}
+
+
 def require_bound(reply: object) -> None:
     """What a reply to bind means. Raises ExtenderError."""
     told = _as(_Bound, {} if reply is None else reply)
     if told.error:
-        raise ExtenderError(told.error)
+        raise ExtenderError(quoted(told.error))
 
 
 def _as(kind: Any, value: object) -> Any:

@@ -2,7 +2,14 @@
 
 import pytest
 
-from shared.model.extenders import Extender, ExtenderError, Filtered, filtered, prioritized
+from shared.model.extenders import (
+    Extender,
+    ExtenderError,
+    Filtered,
+    filtered,
+    prioritized,
+    require_bound,
+)
 
 GADGET = "example.com/gadget"
 NAMES = ("a", "b", "c")
@@ -86,3 +93,18 @@ def test_scores():
     assert prioritized(KNOWING, None) == prioritized(KNOWING, []) == {}
     with pytest.raises(ExtenderError):
         prioritized(KNOWING, [{"Host": "a", "Score": "2"}])
+
+
+def test_texts_of_any_size_become_short_lines():
+    huge = "no\n" * 1_000_000
+    for reply in ({"Error": huge}, {"NodeNames": [huge]}):
+        with pytest.raises(ExtenderError) as raised:
+            filtered(KNOWING, NAMES, reply)
+        assert len(str(raised.value)) < 400
+        assert str(raised.value).isprintable()
+    said = {"FailedNodes": {"a": huge}, "FailedAndUnresolvableNodes": {"b": huge}}
+    found = filtered(KNOWING, NAMES, {"NodeNames": [], **said})
+    assert [len(text) < 201 for text in (found.failed["a"], found.unresolvable["b"])] == [True] * 2
+    with pytest.raises(ExtenderError) as raised:
+        require_bound({"Error": huge})
+    assert len(str(raised.value)) < 201
