@@ -11,13 +11,15 @@ CUT = " ..."
 def one_line(text: str) -> str:
     """The text as one line of printable characters.
 
-    A line break becomes a blank. Any other character that does not print (a control character, a
-    bidirectional control, a lone surrogate) becomes its escape, such as ``\\x1b``.
+    A line break with the blanks around it becomes a blank, and so does a tab. Any other character
+    that does not print (a control character, a bidirectional control, a lone surrogate) becomes its
+    escape, such as ``\\x1b``.
     """
     if text.isprintable():
         return text
-    joined = " ".join(text.split())
-    return "".join(one if one.isprintable() else _escape(one) for one in joined)
+    first, *rest = text.splitlines()
+    parts = [first.rstrip(), *(line.strip() for line in rest)]
+    return "".join(map(_shown, " ".join(part for part in parts if part)))
 
 
 def quoted(text: str) -> str:
@@ -28,5 +30,7 @@ def quoted(text: str) -> str:
     return one_line(text if len(text) <= QUOTED_MAX else text[: QUOTED_MAX - len(CUT)] + CUT)
 
 
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode()
+def _shown(character: str) -> str:
+    if character.isprintable():
+        return character
+    return " " if character.isspace() else character.encode("unicode_escape").decode()

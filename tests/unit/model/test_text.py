@@ -11,6 +11,8 @@ from shared.model.text import QUOTED_MAX, one_line, quoted
         ("", ""),
         ("two  blanks stay", "two  blanks stay"),
         ("Müller, 日本", "Müller, 日本"),
+        ("  blanks stay\there,\x1b too", "  blanks stay here,\\x1b too"),
+        ("\n\none \n\n two\n", "one two"),
         ("one\ntwo\r\n three", "one two three"),
         ("no\u2028line\u2029of\x85its\x0bown", "no line of its own"),
         ("\x1b[31mred\x1b[0m", "\\x1b[31mred\\x1b[0m"),
