@@ -12,6 +12,7 @@ from rich.text import Text
 
 from muster.live import Standing, line_of
 from muster.runner import Progress
+from shared.model.text import one_line
 
 EVERY_S = 3.0
 
@@ -37,7 +38,7 @@ class Lines:
     def _print(self, seconds: float, text: str) -> None:
         """One more line; the next is due a few seconds later."""
         self._next_s = seconds + EVERY_S
-        self._console.out(f"{seconds:6.1f} s  {text}", highlight=False)
+        self._console.out(f"{seconds:6.1f} s  {one_line(text)}", highlight=False)
 
 
 class RunDisplay(Lines):
@@ -87,7 +88,7 @@ class LiveDisplay(Lines):
 
     def show(self, standing: Standing) -> None:
         """Show it, if it is time to and something changed."""
-        reasons = [f"{pods:,} pods: {text}" for pods, text in standing.reasons]
+        reasons = [f"{pods:,} pods: {one_line(text)}" for pods, text in standing.reasons]
         if self._live is not None:
             lines = [f"{standing.seconds:6.1f} s  {line_of(standing)}", *reasons]
             self._live.update(Text("\n".join(lines), overflow="ellipsis"), refresh=True)

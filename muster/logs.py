@@ -5,20 +5,46 @@ Libraries' warnings repeat what our errors say in one line; MUSTER_LOG=debug sho
 
 import logging
 import os
+from typing import Any
+
+from shared.model.text import one_line
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
+class OneLine(logging.Formatter):
+    """Each record is one printable line, whatever text from outside it holds. A traceback follows
+    in lines that begin with blanks, so that none of them looks like a record.
+    """
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The record's own line."""
+        return one_line(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:
+        """A traceback."""
+        return _indented(super().formatException(ei))
+
+    def formatStack(self, stack_info: str) -> str:
+        """A stack."""
+        return _indented(super().formatStack(stack_info))
+
+
+def _indented(text: str) -> str:
+    lines = (one_line(line.rstrip()) for line in text.splitlines())
+    return "\n".join(f"  {line}" for line in lines)
+
+
 def set_up() -> None:
     """Once per process, before anything runs."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(OneLine(FORMAT))
     if os.environ.get("MUSTER_LOG", "").lower() == "debug":
-        logging.basicConfig(level=logging.DEBUG, format=FORMAT)
+        logging.basicConfig(level=logging.DEBUG, handlers=[handler])
         return
     logging.basicConfig(handlers=[logging.NullHandler()])
     ours = logging.getLogger("muster")
     if not ours.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter(FORMAT))
         ours.addHandler(handler)
         ours.setLevel(logging.INFO)
         ours.propagate = False

@@ -9,7 +9,9 @@ from rich.table import Table
 
 from muster.confirm import Final, Verdict
 from muster.tally import Tally
+from muster.terminal import cell
 from shared.model.objects import CPU, MEMORY
+from shared.model.text import one_line
 
 REASONS_SHOWN = 8
 PROBLEMS_SHOWN = 5
@@ -151,15 +153,15 @@ def show(result: dict[str, Any], console: Console) -> None:
     if console.is_terminal:
         table = Table(title="Summary", show_header=False, title_justify="left")
         for name, value in rows(result):
-            table.add_row(name, value)
+            table.add_row(name, cell(value))
         console.print(table)
         if result["waiting"]:
             reasons = Table("pods", "wait because of", title="Waiting", title_justify="left")
             for count, reason in reason_rows(result):
-                reasons.add_row(count, reason)
+                reasons.add_row(count, cell(reason))
             console.print(reasons)
         return
     for name, value in rows(result):
-        console.out(f"{name:<26}{value}", highlight=False)
+        console.out(f"{name:<26}{one_line(value)}", highlight=False)
     for count, reason in reason_rows(result):
-        console.out(f"{'waiting for':<26}{count}  {reason}", highlight=False)
+        console.out(f"{'waiting for':<26}{count}  {one_line(reason)}", highlight=False)

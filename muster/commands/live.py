@@ -25,6 +25,7 @@ from shared.adapters.kube_cluster import KubeCluster
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.machine.reset import EpochBus, EpochStore, epochs
 from shared.machine.snapshots import SnapshotPolicy
+from shared.model.text import one_line
 from shared.ports.bus import Bus
 
 SNAPSHOT_MS = 30_000
@@ -90,7 +91,9 @@ async def _schedule(
 ) -> Standing:
     await open_kube(cluster, candidate.election)
     errors = Console(stderr=True)
-    async with candidate.leading(cluster, lambda why: errors.out(why, highlight=False)) as check:
+    async with candidate.leading(
+        cluster, lambda why: errors.out(one_line(why), highlight=False)
+    ) as check:
         client = mesh.bus_of
         epoch = await _epoch(client(""))
         mesh.epoch, mesh.store = epoch, EpochStore(mesh.store, epoch)

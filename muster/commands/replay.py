@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -19,6 +18,7 @@ from muster.faults import EXIT_FAILURE, Fault, UsageFault
 from muster.mesh import make_core
 from muster.plugins import core_maker
 from muster.recorded import Recorded, recorded
+from muster.terminal import cell, print_json, print_lines
 from shared.ports.bus import Bus, BusCorrupt
 from shared.ports.snapshots import SnapshotStore
 from shared.replay.beginning import beginnings
@@ -64,7 +64,7 @@ def replay_run(
     seconds = time.perf_counter() - began_s
     if output == "json":
         plain = {"seconds": round(seconds, 3), "journals": [*map(_plain, reports)]}
-        print(json.dumps({**plain, "story": [*map(asdict, told)]}))
+        print_json({**plain, "story": [*map(asdict, told)]})
     else:
         _show(reports, told, seconds)
     return 0 if all(report.ok for report in reports) else EXIT_FAILURE
@@ -139,9 +139,8 @@ def _show(reports: list[ReplayReport], told: list[StoryLine], seconds: float) ->
     console.print(table)
     for report in reports:
         for line in report.lines():
-            console.print(line, soft_wrap=True, highlight=False, markup=False)
+            console.print(cell(line), soft_wrap=True, highlight=False)
     if told:
         print("what the first one is about:")
-    for row in rows_of(told):
-        print("  ".join(["", *row]))
+    print_lines("  ".join(["", *row]) for row in rows_of(told))
     console.print(f"replayed in {seconds:.1f} s", highlight=False)

@@ -33,6 +33,7 @@ from shared.adapters.sim_cluster_objects import SimObjects
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.adapters.worlds.settings import Choice, Chosen, load_world
 from shared.machine.snapshots import SnapshotPolicy
+from shared.model.text import one_line
 
 SNAPSHOT_MS = 5_000
 """Often enough that a short run can be replayed from the middle."""
@@ -95,7 +96,7 @@ def run(options: Options, output: str) -> None:
     new_run(folder, options.meta())
     errors = Console(stderr=True)
     for rejected in options.chosen.world.rejected:
-        errors.out(f"{rejected.what}: {rejected.rule}", highlight=False)
+        errors.out(one_line(f"{rejected.what}: {rejected.rule}"), highlight=False)
     with RunDisplay(errors, options.chosen.world.name, quiet=output == "json") as display:
         outcome = _play(options, folder, display)
     result = summarise(options.chosen.world.name, outcome.tally, outcome.final, outcome.verdict) | {

@@ -1,6 +1,5 @@
 """`muster score CASE.json`: how each node would fare for a pod, for people and for programs."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from muster.scoring import score_case
+from muster.terminal import cell, print_json
 from shared.adapters.worlds.documents import FILE_BYTES_MAX
 from shared.adapters.worlds.errors import WorldError
 from shared.adapters.worlds.scheduler_config import read_config
@@ -21,17 +21,17 @@ def print_scores(path: Path, config: Path | None, output: str, version: str) -> 
     profiles = None if config is None else read_config(config)
     answer = score_case(_read(path), path.name, profiles, version)
     if output == "json":
-        sys.stdout.write(orjson.dumps(answer).decode() + "\n")
+        print_json(answer)
         return
     console = Console(soft_wrap=True, highlight=False)
     for pod in answer["pods"]:
         console.print(_table(pod))
         if pod["fitError"]:
-            console.print(pod["fitError"], markup=False)
+            console.print(cell(pod["fitError"]))
         best = pod.get("preemption", {}).get("best")
         if best:
             victims = ", ".join(pod["preemption"]["candidates"][best]["victims"])
-            console.print(f"preemption would end {victims} on {best}", markup=False)
+            console.print(cell(f"preemption would end {victims} on {best}"))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -50,15 +50,16 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _table(pod: dict[str, Any]) -> Table:
     """Nodes by total, the best first; then those that are refused, with who refuses and why."""
-    table = Table(title=f"{pod['namespace']}/{pod['name']}", title_justify="left")
+    table = Table(title=cell(f"{pod['namespace']}/{pod['name']}"), title_justify="left")
     table.add_column("node")
     table.add_column("total", justify="right")
     table.add_column("scores, or who refuses it and why")
     for name, node in sorted(pod["nodes"].items(), key=lambda item: (-item[1]["total"], item[0])):
         if node["feasible"]:
             said = ", ".join(f"{plugin} {score}" for plugin, score in node["scores"].items())
-            table.add_row(name, str(node["total"]), said)
+            table.add_row(cell(name), str(node["total"]), cell(said))
         else:
             said = ", ".join(node["reasons"])
-            table.add_row(name, "", f"{node['plugin']}: {said}" if node["plugin"] else said)
+            said = f"{node['plugin']}: {said}" if node["plugin"] else said
+            table.add_row(cell(name), "", cell(said))
     return table

@@ -1,7 +1,6 @@
 """`muster story`: everything that happened to one pod, gang or node of a recorded run."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +10,7 @@ from rich.table import Table
 
 from muster.faults import UsageFault
 from muster.recorded import recorded
+from muster.terminal import cell, print_json, print_lines
 from shared.events.names import NoSuchName
 from shared.replay.read_once import ReadOnceBus
 from shared.replay.story import StoryLine, story
@@ -23,16 +23,16 @@ def tell(name: str, run: Path, bus: str, placements: int, output: str) -> None:
     except NoSuchName as error:
         raise UsageFault(str(error)) from error
     if output == "json":
-        print(json.dumps([asdict(line) for line in lines]))
+        print_json([asdict(line) for line in lines])
         return
     rows = rows_of(lines)
     console = Console()
     if not console.is_terminal:
-        print("\n".join("  ".join(row) for row in rows))
+        print_lines("  ".join(row) for row in rows)
         return
     table = Table(box=None, pad_edge=False, show_header=False)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(cell, row))
     console.print(table)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from muster.recorded import recorded
+from muster.terminal import print_json, print_lines
 from muster.why import Answer, Decided, NodeAnswer, why_pod
 
 
@@ -16,9 +17,9 @@ def tell_why(name: str, run: Path, node: str, bus: str, placements: int, output:
     """Print it. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
     answer = asyncio.run(_asked(name, run, node, bus, placements))
     if output == "json":
-        print(msgspec.json.encode(plain(answer)).decode())
+        print_json(plain(answer))
     else:
-        print("\n".join(lines_of(answer, time.time_ns() // 1_000_000)))
+        print_lines(lines_of(answer, time.time_ns() // 1_000_000))
 
 
 async def _asked(name: str, run: Path, node: str, bus: str, placements: int) -> Answer:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from muster.simulation import coverage
 from muster.simulation.run import Result, simulate
 from muster.simulation.scenario import PLACEMENTS, make_scenario
+from muster.terminal import print_line
 from shared.model.world import World
 
 Say = Callable[[str], None]
 
 
 def simulate_world(
-    world: World | None, seed: int, placements: int = PLACEMENTS, say: Say = print
+    world: World | None, seed: int, placements: int = PLACEMENTS, say: Say = print_line
 ) -> int:
     """Run one seed of a world (None: one made from the seed). Returns the exit code."""
     say(f"seed {seed}")
@@ -44,7 +45,7 @@ def summary(result: Result, took_s: float) -> list[str]:
     ]
 
 
-def run_seeds(seeds: Sequence[int], say: Say = print) -> int:
+def run_seeds(seeds: Sequence[int], say: Say = print_line) -> int:
     """Several seeds of built-in worlds: a line each, stories only for the bad ones."""
     bad = 0
     total = dict.fromkeys(coverage.required(), 0)

@@ -16,6 +16,7 @@ from shared.model.answers import Answer
 from shared.model.extenders import Extender
 from shared.model.objects import PodSpec
 from shared.model.profile import CustomPlugin
+from shared.model.text import quoted
 from shared.ports.bind_plugin import BindPlugin, BoundPod
 from shared.ports.cluster import PodRef
 from shared.ports.extenders import Binders
@@ -115,7 +116,7 @@ class Acting:
                 text = await self._binders.bind(binder, ref, node)
             if not text:
                 return self._bound()
-            log.warning("extender %s does not bind %s: %s", binder.url, ref.name, text)
+            log.warning("extender %s does not bind %s: %s", binder.url, ref.name, quoted(text))
             if not binder.ignorable:
                 return Outcome(Answer.REFUSED, text[:TEXT_MAX])
         return await self._bind_by_plugin(config, spec, ref, node)
@@ -128,7 +129,7 @@ class Acting:
             if error:
                 return Outcome(Answer.UNKNOWN)
             if isinstance(said, str):
-                log.warning("plugin %s does not bind %s: %s", one.name, ref.name, said)
+                log.warning("plugin %s does not bind %s: %s", one.name, ref.name, quoted(said))
                 text = f'running Bind plugin "{one.name}": {said}'
                 return Outcome(Answer.REFUSED, text[:TEXT_MAX])
             if said:
@@ -172,7 +173,7 @@ class Acting:
             error = f"{type(raised).__name__}: {text}"
         if plugin is not None:
             plugin.errors += 1
-        log.warning("plugin %s failed for pod %s: %s", one.name, ref.name, error)
+        log.warning("plugin %s failed for pod %s: %s", one.name, ref.name, quoted(error))
         return None, error
 
 

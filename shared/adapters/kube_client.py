@@ -19,6 +19,7 @@ from yarl import URL
 
 from shared.adapters.http_wire import CONNECT_TIMEOUT_S, NotSent, Wire
 from shared.adapters.kube_credentials import Credentials, KubeconfigError
+from shared.model.text import quoted
 
 REQUEST_TIMEOUT_S = 30.0
 READ_BUFFER_BYTES = 1 << 20
@@ -35,7 +36,7 @@ class ApiError(ConnectionError):
 
     def __init__(self, status: int, message: str) -> None:
         """`message` is the Status object's."""
-        super().__init__(f"{status}: {message}")
+        super().__init__(f"{status}: {quoted(message)}")
         self.status = status
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from shared.adapters.kube_client import KubeClient
+from shared.model.text import quoted
 from shared.ports.cluster import PodRef
 
 PER_S = 100.0
@@ -239,7 +240,7 @@ class KubeEvents:
             return
         self.counts.failed += 1
         if self.counts.failed == 1:
-            log.warning("an event was refused: %d %s", response.status, response.message())
+            log.warning("an event was refused: %d %s", response.status, quoted(response.message()))
         if response.retry_after_s:
             self._rests_until_s = _now_s() + response.retry_after_s
 

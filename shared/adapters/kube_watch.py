@@ -16,6 +16,7 @@ import msgspec
 from shared.adapters.kube_client import KubeClient, Status
 from shared.adapters.kube_objects import Change, ListMeta, Meta
 from shared.adapters.kube_resources import Reader, read_item
+from shared.model.text import quoted
 from shared.ports.cluster import Gone, Restored
 
 SILENT_S = 75.0
@@ -126,11 +127,11 @@ class ResourceWatch:
         except msgspec.DecodeError:
             message = body[:200].decode(errors="replace")
         if answer.status == EXPIRED:
-            raise Gone(f"{self._source.path}: {message}")
+            raise Gone(f"{self._source.path}: {quoted(message)}")
         wait = answer.headers.get("Retry-After", "")
         if wait.isdigit():
             await asyncio.sleep(min(float(wait[:6]), BACKOFF_MAX_S))
-        raise ConnectionError(f"{answer.status}: {message}")
+        raise ConnectionError(f"{answer.status}: {quoted(message)}")
 
     def _take(self, lines: list[bytes]) -> None:
         """Raises Gone, Restored, ConnectionError."""
@@ -158,8 +159,8 @@ class ResourceWatch:
         if change.type == "ERROR":
             status = _status.decode(change.object)
             if status.code == EXPIRED:
-                raise Gone(f"{self._source.path}: {status.message}")
-            raise ConnectionError(f"{status.code}: {status.message}")
+                raise Gone(f"{self._source.path}: {quoted(status.message)}")
+            raise ConnectionError(f"{status.code}: {quoted(status.message)}")
         if change.type != "BOOKMARK":
             item = read_item(self._reader, self._decode, bytes(change.object))
             assert item is None, f"{self._source.path}: a line that is no change, yet an object"

@@ -31,6 +31,7 @@ from shared.adapters.kube_objects import Meta
 from shared.adapters.kube_unsure import Unsure
 from shared.adapters.kube_volumes import bind_volume
 from shared.model.answers import Answer
+from shared.model.text import quoted
 from shared.ports.cluster import UNSCHEDULABLE, BindRequest, PodRead, PodRef, VolumeRequest
 
 BUSY_TRIES = 3
@@ -283,7 +284,7 @@ class KubeWrites:
     def _tell(self, answer: Answer, response: Response, what: str) -> None:
         """A refusal is worth a line, but only once for each reason."""
         if answer is Answer.REFUSED or response.status in (401, 403):
-            self._once(f"{response.status} {response.message()}", what)
+            self._once(f"{response.status} {quoted(response.message())}", what)
 
     def _once(self, reason: str, what: str = "the API server") -> None:
         if reason not in self._refusals:

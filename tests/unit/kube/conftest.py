@@ -20,11 +20,15 @@ async def api() -> AsyncIterator[FakeApi]:
 
 
 @pytest.fixture
-async def new_cluster(api: FakeApi, tmp_path) -> AsyncIterator[Callable[..., KubeCluster]]:
+async def new_cluster(
+    api: FakeApi, tmp_path, monkeypatch
+) -> AsyncIterator[Callable[..., KubeCluster]]:
     made: list[KubeCluster] = []
 
     def make(**options) -> KubeCluster:
         path = write_kubeconfig(tmp_path / "kubeconfig", api.url, tmp_path / "ca.crt", "secret")
+        # The fake server has a token and no TLS: other warnings than of that are looked for.
+        monkeypatch.setattr(Credentials, "_warn", lambda _self: None)
         made.append(KubeCluster(KubeClient(Credentials(str(path))), ["muster"], **options))
         return made[-1]
 

@@ -1,0 +1,177 @@
+"""Texts from outside reach logs and terminals as one printable line, by whichever door."""
+
+import io
+import json
+import logging
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from muster import logs
+from muster.commands import replay, score, story, why
+from muster.commands.why import lines_of
+from muster.display import LiveDisplay
+from muster.faults import Fault
+from muster.live import Standing
+from muster.logs import FORMAT, OneLine
+from muster.summary import show
+from muster.why import Answer
+from shared.adapters.kube_cluster import KubeCluster
+from shared.adapters.worlds.errors import WorldError
+from shared.model.answers import Answer as Said
+from shared.replay.replay import ReplayReport
+from shared.replay.story import StoryLine
+from tests.unit.kube.conftest import api, cluster, new_cluster  # noqa: F401 (fixtures)
+from tests.unit.kube.fake_api import FakeApi, status
+from tests.unit.kube.test_writing import bind, request
+
+FOREIGN = "denied by \x1b[31mwebhook\x1b[0m\n2026-11-25 CRITICAL forged \u202eline [/red]"
+SHOWN = "denied by \\x1b[31mwebhook\\x1b[0m 2026-11-25 CRITICAL forged \\u202eline [/red]"
+ANSWER = Answer(pod="default/a", state="unschedulable", message=FOREIGN, reasons=((FOREIGN, 3),))
+STORY = StoryLine(1, "binding/0", 7, f"a not bound: {FOREIGN}")
+
+
+@pytest.fixture
+def log() -> Any:
+    """What the product's own logger writes."""
+    out = io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(OneLine(FORMAT))
+    ours = logging.getLogger("muster")
+    ours.addHandler(handler)
+    yield out
+    ours.removeHandler(handler)
+
+
+def in_terminal(width: int = 200) -> tuple[Console, io.StringIO]:
+    out = io.StringIO()
+    return Console(file=out, force_terminal=True, color_system=None, width=width), out
+
+
+async def test_a_webhooks_message_is_one_clean_line_of_the_log(
+    cluster: KubeCluster,  # noqa: F811
+    api: FakeApi,  # noqa: F811
+    log: io.StringIO,
+):
+    async def deny(_request: Any) -> Any:
+        return status(422, FOREIGN + " and so on" * 100)
+
+    api.pod("a")
+    api.faults.append(("binding", deny))
+    assert await bind(cluster, request(api, "a")) == [Said.REFUSED]
+    (line,) = log.getvalue().splitlines()
+    assert f"WARNING muster.kube: bind default/a: 422 {SHOWN}" in line
+    assert line.isprintable()
+    assert line.endswith(" ...")
+    assert len(line) < 300
+
+
+def test_a_traceback_forges_no_line(log: io.StringIO):
+    try:
+        raise ValueError(FOREIGN)
+    except ValueError:
+        logging.getLogger("muster.test").exception("it failed: %s", FOREIGN)
+    first, *rest = log.getvalue().splitlines()
+    assert first.endswith(f"ERROR muster.test: it failed: {SHOWN}")
+    assert len(rest) > 3
+    assert all(line.startswith("  ") and line.isprintable() for line in rest)
+
+
+@pytest.mark.parametrize("level", ["", "debug"])
+def test_the_products_log_is_written_so(level, monkeypatch):
+    ours, root = logging.getLogger("muster"), logging.getLogger()
+    monkeypatch.setenv("MUSTER_LOG", level)
+    for logger in (ours, root):
+        monkeypatch.setattr(logger, "handlers", [])
+    for name in ("level", "propagate"):
+        monkeypatch.setattr(ours, name, getattr(ours, name))
+    monkeypatch.setattr(root, "level", root.level)
+    logs.set_up()
+    (handler,) = (root if level else ours).handlers
+    assert isinstance(handler.formatter, OneLine)
+
+
+def test_the_live_line_has_reasons_on_lines_of_their_own():
+    standing = Standing(seconds=9.0, waiting=3, reasons=[(3, FOREIGN)])
+    out = io.StringIO()
+    with LiveDisplay(Console(file=out, width=400)) as display:
+        display.show(standing)
+    (line,) = out.getvalue().splitlines()
+    assert line.endswith(f"3 pods: {SHOWN}")
+    console, out = in_terminal()
+    with LiveDisplay(console) as display:
+        display.show(standing)
+        assert f"3 pods: {SHOWN}" in out.getvalue()
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_tables_show_it_as_it_is(is_terminal, monkeypatch):
+    monkeypatch.setattr("muster.summary.rows", lambda _result: [("world", FOREIGN)])
+    console, out = in_terminal() if is_terminal else (Console(file=(o := io.StringIO())), o)
+    show({"waiting": 3, "waiting_by_reason": {FOREIGN: 3}}, console)
+    assert out.getvalue().count(SHOWN) == 2
+    assert "\x1b[31m" not in out.getvalue()
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_story_shows_it_as_it_is(is_terminal, monkeypatch, capsys):
+    async def lines(*_words: Any) -> list[StoryLine]:
+        return [STORY]
+
+    console, out = in_terminal()
+    monkeypatch.setattr(story, "_lines", lines)
+    if is_terminal:
+        monkeypatch.setattr(story, "Console", lambda: console)
+    story.tell("pod/a", None, "", 1, "text")  # type: ignore[arg-type]
+    (line,) = (out.getvalue() or capsys.readouterr().out).splitlines()
+    assert f"binding/0 7  a not bound: {SHOWN}" in line
+
+
+def test_why_shows_it_as_it_is(monkeypatch, capsys):
+    async def asked(*_words: Any) -> Answer:
+        return ANSWER
+
+    monkeypatch.setattr(why, "_asked", asked)
+    why.tell_why("default/a", None, "", "", 1, "text")  # type: ignore[arg-type]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "pod default/a: unschedulable",
+        f"  {SHOWN}",
+        f"        3 nodes: {SHOWN}",
+    ]
+    assert len(lines) == len(lines_of(ANSWER, 0))
+
+
+def test_output_for_programs_is_the_same_text_in_ascii(monkeypatch, capsys):
+    async def asked(*_words: Any) -> Answer:
+        return ANSWER
+
+    monkeypatch.setattr(why, "_asked", asked)
+    why.tell_why("default/a", None, "", "", 1, "json")  # type: ignore[arg-type]
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.isprintable()
+    assert line.isascii()
+    assert json.loads(line)["message"] == FOREIGN
+
+
+def test_a_replay_shows_it_as_it_is(capsys):
+    report = ReplayReport("binding/0")
+    report.problems.append((7, FOREIGN))
+    replay._show([report], [STORY], 0.1)
+    said = capsys.readouterr().out
+    assert said.replace("\n", "").count(SHOWN) == 2
+    assert all(line.isprintable() for line in said.splitlines())
+
+
+def test_a_score_shows_it_as_it_is(monkeypatch):
+    node = {"feasible": False, "total": 0, "plugin": "NodeName", "reasons": [FOREIGN]}
+    pod = {"namespace": "default", "name": FOREIGN, "nodes": {FOREIGN: node}}
+    console, out = in_terminal(width=400)
+    console.print(score._table(pod))
+    assert out.getvalue().count(SHOWN) == 3
+
+
+def test_what_ends_a_command_is_one_line():
+    assert str(Fault(FOREIGN)) == SHOWN
+    assert str(WorldError("a.yaml", "name", FOREIGN)) == f"a.yaml: name: {SHOWN}"
