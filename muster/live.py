@@ -22,8 +22,8 @@ TICK_S = 0.2
 CLAIM_S = 0.002
 RATE_OVER_S = 2.0
 REASONS_REST = 300
-"""To sum up why pods wait takes 60 ms where 10,000 signatures do: it is done anew after so many
-times what it took, which is at every tick where few wait.
+"""Summing up why pods wait takes 60 ms with 10,000 waiting signatures. So the next sum begins after
+so many times what the last one took: at every tick where few wait.
 """
 REASONS_MAX = 3
 GATED, WAITS = (Pod.GATED,), (Pod.PARKED, Pod.ASKING, Pod.PREEMPTING, Pod.BACKOFF, Pod.WAITING)

@@ -190,7 +190,7 @@ class KubeCluster:
                 self.caught_up.set()
 
     def _reader(self, kind: str, written: Mapping[str, int] = NOTHING_WRITTEN) -> Reader:
-        """A list tells all pods: only a watch may leave out what we wrote ourselves."""
+        """`written` is for watches alone: a pod that a list leaves out counts as gone."""
         match kind:
             case "nodes":
                 return node_reader()

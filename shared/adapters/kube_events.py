@@ -28,10 +28,10 @@ WAITING_MAX = 300
 SENDERS = 16
 """Enough for `PER_S` while answers take less than 160 ms."""
 CROWDED_S = 0.2
-SERIES_S = 300.0
-"""The same again is told after so long; meanwhile it is only counted."""
-KNOWN_MAX = 10_000
 NAME_MAX = 253
+SERIES_S = 1_800.0
+"""The same again is told after so long (client-go's refreshTime); meanwhile it is only counted."""
+KNOWN_MAX = 30_000
 NOTE_BYTES_MAX = 1024
 CUT = " ..."
 EXISTS = 409

@@ -54,8 +54,8 @@ class Pods:
         refusals: Refusals,
         written: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """`schedulers` are the names that pods of ours carry; empty = all. `written` are
-        revisions that our own writes of conditions made: a watch leaves such a change out.
+        """`schedulers` are the names that pods of ours carry; empty = all. `written` has
+        the revisions that our own writes of conditions made: pods at such a revision are left out.
         """
         self._schedulers, self._groups, self._refusals = schedulers, groups, refusals
         self._written = written

@@ -41,7 +41,7 @@ SERVER_ERROR = 500
 REMEMBERED_MAX = 10_000
 WAITING_REMEMBERED_MAX = 100_000
 OTHER_TIME_S = TOUCH_TRIES + 2.0
-"""After so long the time of a condition is another one, however many tries the last write took."""
+"""After so long the time in a condition differs, however many tries the last write took."""
 
 log = logging.getLogger("muster.kube")
 
@@ -83,9 +83,9 @@ class KubeWrites:
         self._refusals: dict[str, bool] = {}
         self._unsure = Unsure(self._read_one)
         self._nominated: dict[str, str] = {}
-        # Pods whose condition says since when they wait, and when we wrote it last.
+        # Pods that have a condition from us, and when we wrote it last.
         self._wait: dict[str, float] = {}
-        # Revisions that a change of nothing but such a condition made, the newest of each pod.
+        # Pod -> the revision that our last write of its condition made, where that is certain.
         self.written: dict[str, int] = {}
 
     async def close(self) -> None:
@@ -169,9 +169,9 @@ class KubeWrites:
         return PodRead(Answer.UNKNOWN)
 
     def _told(self, uid: str, revision: int, is_first_try: bool) -> None:
-        """The pod's condition is written. The revision is known to be ours only where the condition
-        must have changed by it: its time is of seconds, and a write that changes nothing answers
-        with a revision that somebody else made.
+        """Remember a condition that was written. The revision is ours only if the write changed the
+        pod. The time in a condition has a resolution of a second, and a write that changes nothing
+        is answered with the revision that another client made.
         """
         now_s = time.monotonic()
         if len(self._wait) >= WAITING_REMEMBERED_MAX and uid not in self._wait:

@@ -10,9 +10,8 @@ need not be written and synced pay for it.
 """
 CALM_ABOVE_BYTES = 512
 CALM_BYTES = 128 << 10
-"""While no more than so much is written in some two seconds there is time to compress smaller
-records, too. Those about many waiting pods, each with its message, shrink to a tenth. A record
-about a single pod on its way is smaller.
+"""While no more than so much is written in two seconds there is time to compress smaller records.
+Records about many waiting pods repeat their messages and shrink to a quarter or less.
 """
 WINDOW_S = 1.0
 _ZSTD_LEVEL = 1

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SnapshotPolicy:
-    """A snapshot after so many records, or after so much time in which as much was folded as the
-    last one is large: that of many waiting pods is some megabytes, and little happens to them.
+    """A snapshot after so many records, or after so much time if the records folded since the
+    last one are as large as that one: with many waiting pods it has megabytes, and little changes.
     `keep` of them are kept; `readers` are the journals whose owners read this one; `cut` = also
     drop what nobody needs (else keep all for replay); `check` = assert the dear invariants of the
     core before each copy (simulation does).
@@ -56,7 +56,7 @@ class Snapshots:
         self._size_bytes = self._folded_bytes = 0
 
     def folded(self, size_bytes: int) -> None:
-        """Records of this size are in the state now, own ones or consumed ones."""
+        """Count records that the state has taken in, own or consumed."""
         self._folded_bytes += size_bytes
 
     def due(self, position: int, now_ms: int) -> bool:

@@ -49,7 +49,7 @@ def test_times_are_measured():
     assert 0 < found["muster", "p50"] <= found["muster", "p99"]
 
 
-def test_what_waiting_pods_cost_is_measured_beside_nothing_to_do():
+def test_the_cost_of_waiting_pods_is_measured():
     found = figures("waiting", "--only", "muster")
     assert found["muster", "CPU while they wait"] >= 0
     assert found["muster", "writes while they wait"] >= 0

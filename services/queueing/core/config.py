@@ -24,8 +24,8 @@ GANG_ASK_AGAIN_MS_MIN = 1_000  # else, after the first ask in vain; doubled by e
 GANG_TOLD_AFTER_MS = 1_000  # members are told what their gang waits for if that lasts so long
 WAIT_FEW = 500  # pods; where more wait, messages are looked at twice as often
 LOOKS_MAX = 8  # signatures that shards are asked about in one step, without `looks_per_s`
-FLUSHES_EVERY_MS = 1_000  # between steps in which some of them go, with `looks_per_s`
-LOOKS_EVERY_MS = 1_000  # between such steps, with `looks_per_s`
+FLUSHES_EVERY_MS = 1_000  # between steps that flush some signatures, with `looks_per_s`
+LOOKS_EVERY_MS = 1_000  # between steps that ask shards, with `looks_per_s`
 STEP_EVENTS_MAX = 512  # decided in one step
 STEP_PODS_MAX = 32_768  # moved in one step, give or take one event
 SPREAD_PODS_MIN = 512  # smaller batches are not spread over shards
@@ -43,9 +43,9 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`max_batch` 0 = unlimited, 1 = one pod per dispatch; `unbound_max` is the least number of
     reserved pods without a bind that stops dispatching (one second of the bind rate if higher).
     So long after a message was made or confirmed, shards look again (`confirm_ms`; 0 = never),
-    after half of it where more than `WAIT_FEW` pods wait. With `looks_per_s` that is once a second
-    at most, for so many signatures, those first that are due longest; and so many are tried again
-    in a second after `unschedulable_max_ms`. For pods with these schedulerNames nobody is ever
+    after half of it where more than `WAIT_FEW` pods wait. With `looks_per_s` they look
+    at so many signatures a second, the longest due first, and so many signatures a second are
+    flushed after `unschedulable_max_ms`. For pods with these schedulerNames nobody is ever
     ended: `preemption_except`. Pods that these permit plugins of users refuse wait for these kinds
     of events: `wakes`. With these DynamicResources is not at postFilter (`claims_except`), or after
     DefaultPreemption (`claims_last`). `gang_preemption` and `looks_per_s` are on in what `muster`

@@ -152,8 +152,8 @@ def decide(state: QueueingState) -> Iterator[Event]:
 
 
 def _looks(state: QueueingState) -> Iterator[Event]:
-    """Those that are due longest. One record for many, and a bound on what all of them cost: each
-    look is an event of queueing and of every shard, and a confirmation.
+    """Shards are asked about the signatures that are due longest. One record has many of them, and
+    their number has a bound: each look costs an event here and in every shard, and a confirmation.
     """
     left = state.config.looks_per_s or LOOKS_MAX
     if state.looks_from_ms > state.now_ms:

@@ -308,7 +308,7 @@ class QueueingState(MachineState):
         self.backoff_ends: list[int] = []
         self.flushes: list[tuple[int, int]] = []
         self.looks: list[tuple[int, int]] = []  # (when, signature)
-        self.looks_from_ms = self.flush_from_ms = 0  # none is asked for, or tried again, earlier
+        self.looks_from_ms = self.flush_from_ms = 0  # the next steps that ask or flush
         self.looked: dict[int, None] = {}  # signatures with a message to confirm
         self.gangs_looked: dict[int, None] = {}  # gangs with one
         self.wake: dict[int, None] = {}  # signatures with pods that wait and a shard to try

@@ -3,7 +3,7 @@
 Whoever has failed more than five minutes ago is tried again though nothing got better, as in
 kube-scheduler (flushUnschedulablePodsLeftover), which looks every 30 s. So those of one signature
 that failed within the same 30 s go together, and what is kept of them is how many go when. With
-`looks_per_s` so many signatures go in a second.
+`looks_per_s` so many signatures a second go.
 """
 
 from heapq import heappop, heappush
@@ -52,21 +52,21 @@ def over(state: QueueingState, ids: I64) -> I64:
 
 
 def begun(state: QueueingState) -> None:
-    """Some of a signature go. Where each of many pods has its own the others go bit by bit: all in
-    one burst would hold up whoever comes then.
+    """Pods of a signature are flushed. The next signatures follow a second later: where every pod
+    has its own signature, flushing all of them in one burst delays new pods by seconds.
     """
     if state.config.looks_per_s:
         state.flush_from_ms = state.now_ms + FLUSHES_EVERY_MS
 
 
 def next_ms(state: QueueingState) -> int | None:
-    """When the next go."""
+    """When the next signatures are flushed."""
     at_ms = first_ms(state)
     return None if at_ms is None else max(at_ms, state.flush_from_ms)
 
 
 def first_ms(state: QueueingState) -> int | None:
-    """When the first is over; whose it is stands first among `state.flushes`."""
+    """When the first signature's time is over; it stands first in `state.flushes`."""
     heap = state.flushes
     while heap:
         sig = state.sigs.get(heap[0][1])

@@ -63,7 +63,7 @@ def test_a_live_run_says_how_many_snapshots_were_bad():
     assert line_of(Standing(requests={"snapshots_bad": 2})).endswith(", 2 bad snapshots")
 
 
-def test_to_sum_up_why_pods_wait_is_done_seldom_where_it_takes_long(monkeypatch):
+def test_reasons_are_summed_up_seldom_if_that_takes_long(monkeypatch):
     now_s, sums = [100.0], []
 
     def reasons(_state: object) -> list[tuple[int, str]]:

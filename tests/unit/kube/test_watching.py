@@ -119,14 +119,14 @@ async def test_what_no_scheduling_field_shows_is_not_told(watch: Watch, api: Fak
     assert len(watch.of(NodesSeen)) == 1
 
 
-async def test_what_we_wrote_ourselves_is_told_by_lists_alone(
+async def test_only_lists_tell_what_we_wrote_ourselves(
     watch: Watch, cluster: KubeCluster, api: FakeApi
 ):
     api.pod("a")
     api.pod("b")
     cluster.writes.written = {"uid-a": api.revision - 1, "uid-b": api.revision - 1}
     await watch.until(lambda: bool(watch.names()))
-    assert watch.names() == ["b"], "of another revision it is somebody else's"
+    assert watch.names() == ["b"], "another revision is from another client"
     assert watch.revision == api.revision or watch.marks["pods"] == api.revision
     (listed,) = (await cluster.list_all("pods")).events
     assert isinstance(listed, PodsSeen)

@@ -183,10 +183,10 @@ async def test_a_touch_always_raises_the_revision(cluster: KubeCluster, api: Fak
 
 
 @pytest.mark.parametrize(("other_time_s", "is_known"), [(0.0, True), (60.0, False)])
-async def test_a_revision_is_ours_where_the_condition_has_another_time(
+async def test_a_revision_is_ours_if_the_write_must_have_changed_the_pod(
     cluster: KubeCluster, api: FakeApi, monkeypatch, other_time_s: float, is_known: bool
 ):
-    """A patch of the same second may have changed nothing: its answer shows anybody's revision."""
+    """A patch in the same second may change nothing and be answered with a foreign revision."""
     monkeypatch.setattr(kube_writes, "OTHER_TIME_S", other_time_s)
     api.pod("a")
     await cluster.touch([ref(api, "a")], ["why"])

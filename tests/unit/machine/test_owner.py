@@ -240,7 +240,7 @@ async def test_a_snapshot_of_a_form_that_is_not_known_falls_back(bus, store, mon
     assert bad[0] == "ingest/0: cannot be read: too many values to unpack (expected 2)"
 
 
-async def test_a_large_state_to_which_little_happens_is_seldom_copied(bus, store, monkeypatch):
+async def test_a_large_state_that_changes_little_is_seldom_copied(bus, store, monkeypatch):
     dump = ToyIngest.dump
     monkeypatch.setattr(ToyIngest, "dump", lambda *toy: [dump(*toy), bytes(1_500)])
     clock = HandClock()

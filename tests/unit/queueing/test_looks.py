@@ -235,7 +235,7 @@ def test_at_most_a_few_are_asked_about_in_one_step():
 
 
 @pytest.mark.parametrize("reload", [False, True])
-def test_so_many_are_asked_about_once_a_second_those_first_that_are_due_longest(reload):
+def test_shards_are_asked_once_a_second_about_the_signatures_due_longest(reload):
     steps = queue(priorities=(0,) * 20, confirm_ms=40_000, preemption=False, looks_per_s=8)
     for sig in range(20, 0, -1):
         steps.at(1_000 + 20 - sig)
@@ -259,7 +259,7 @@ def test_so_many_are_asked_about_once_a_second_those_first_that_are_due_longest(
 
 
 @pytest.mark.parametrize("reload", [False, True])
-def test_who_was_refused_long_ago_is_tried_again_so_many_signatures_a_second(reload):
+def test_so_many_signatures_a_second_are_flushed(reload):
     steps = queue(priorities=(0,) * 20, preemption=False, looks_per_s=8)
     for sig in range(1, 21):
         steps.when(refused(tried(steps.when(pending(sig, sig)))[0]))
