@@ -31,7 +31,9 @@ GATED, WAITS = (Pod.GATED,), (Pod.PARKED, Pod.ASKING, Pod.PREEMPTING, Pod.BACKOF
 
 @dataclass
 class Standing:
-    """How things stand now; `reasons` are (pods, why they wait), most pods first."""
+    """How things stand now; `reasons` are (pods, why they wait), most pods first; `left_out` counts
+    objects that cannot be used, by kind.
+    """
 
     seconds: float = 0.0
     pending: int = 0
@@ -41,6 +43,7 @@ class Standing:
     bound_per_s: float = 0.0
     reasons: list[tuple[int, str]] = field(default_factory=list)
     requests: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -108,6 +111,7 @@ class LiveRunner:
             "events_dropped": events.dropped + events.failed,
             "snapshots_bad": sum(owner.stats.snapshots_bad for owner in self.mesh.owners()),
         }
+        standing.left_out = self.cluster.left_out.counts()
         member = self.mesh.members.get("queueing/0")
         if member is not None and member.owner is not None:
             _count(standing, member.owner.state)
@@ -161,6 +165,10 @@ def line_of(standing: Standing) -> str:
         parts.append(f"{standing.requests['events_dropped']:,} events dropped")
     if standing.requests.get("snapshots_bad"):
         parts.append(f"{standing.requests['snapshots_bad']:,} bad snapshots")
+    if standing.left_out:
+        parts += [
+            "left out: " + " and ".join(f"{n:,} {kind}" for kind, n in standing.left_out.items())
+        ]
     if standing.gated:
         parts.insert(2, f"{standing.gated:,} gated")
     return ", ".join(parts)
@@ -175,5 +183,6 @@ def result_of(standing: Standing) -> dict[str, Any]:
         "unschedulable": standing.waiting,
         "bound": standing.bound,
         **standing.requests,
+        "left_out": standing.left_out,
         "reasons": [{"pods": pods, "message": text} for pods, text in standing.reasons],
     }

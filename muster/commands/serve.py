@@ -207,7 +207,10 @@ def _serve_metrics(mesh: Mesh, host: str, port: int) -> Callable[[], None]:
     from shared.adapters.metrics import registry_of
     from shared.adapters.metrics import serve as serve_metrics
 
+    # A simulated cluster has nothing that cannot be used.
+    left_out = getattr(mesh.cluster, "left_out", None)
+    counts = dict if left_out is None else left_out.counts
     try:
-        return serve_metrics(registry_of(mesh.owners), host, port)
+        return serve_metrics(registry_of(mesh.owners, counts), host, port)
     except OSError as error:
         raise UsageFault(f"--metrics-port {host}:{port}: {error.strerror}") from error

@@ -19,6 +19,7 @@ from shared.adapters.kube_disrupted import Disrupted
 from shared.adapters.kube_events import KubeEvents
 from shared.adapters.kube_groups import Groups
 from shared.adapters.kube_kinds import OTHER_KINDS, Kind
+from shared.adapters.kube_left_out import LeftOut, NotingReader
 from shared.adapters.kube_lists import list_into
 from shared.adapters.kube_merge import LOOK_S, MergedWatch
 from shared.adapters.kube_objects import ListMeta, Meta
@@ -98,6 +99,7 @@ class KubeCluster:
         self._refusals = Refusals(self._say)
         # Once the first watch has told all that there was when it began.
         self.caught_up = asyncio.Event()
+        self.left_out = LeftOut()
 
     @property
     def client(self) -> KubeClient:
@@ -149,6 +151,7 @@ class KubeCluster:
         if kind == "gangs":
             self._groups.forget()
         source, reader = self._sources[kind], self._reader(kind)
+        self.left_out.forget(reader.kind)
         revision = await list_into(self._client, source.path, source.query, reader, at)
         events = await self._disrupted.known(reader.take())
         return Watched(revision, events, {kind: revision})
@@ -190,6 +193,9 @@ class KubeCluster:
                 self.caught_up.set()
 
     def _reader(self, kind: str, written: Mapping[str, int] = NOTHING_WRITTEN) -> Reader:
+        return NotingReader(self._reader_of(kind, written), self.left_out)
+
+    def _reader_of(self, kind: str, written: Mapping[str, int]) -> Reader:
         """`written` is for watches alone: a pod that a list leaves out counts as gone."""
         match kind:
             case "nodes":

@@ -11,7 +11,7 @@ import msgspec
 
 from shared.adapters.kube_kinds import Kind
 from shared.adapters.kube_nodes import Unchanged, budget_from, node_from, what_of
-from shared.adapters.kube_objects import RawBudget, RawGroup, RawNode, RawPod
+from shared.adapters.kube_objects import Meta, RawBudget, RawGroup, RawNode, RawPod
 from shared.adapters.kube_pods import Pods
 from shared.adapters.worlds.errors import WorldError
 from shared.events.base import Event
@@ -110,7 +110,7 @@ class ObjectReader(Generic[Item]):
             self.reject(rejection.what, rejection.field, rejection.rule)
             return
         except msgspec.DecodeError as error:
-            self.reject(f"{self.kind} {item.metadata.name}", "", str(error))
+            self.reject(name_of(self.kind, item.metadata), "", str(error))
             return
         if self._unchanged.is_new(value):
             self._values.append(value)
@@ -211,6 +211,11 @@ def object_reader(kind: Kind) -> ObjectReader[Any]:
         lambda objects: ObjectsSeen(tuple(objects)),
         ObjectsDeletedSeen,
     )
+
+
+def name_of(kind: str, meta: Meta) -> str:
+    """What an object is called where it is rejected."""
+    return f"{kind} {meta.namespace}/{meta.name}".replace(" /", " ")
 
 
 def read_item(reader: Reader, decode: Callable[[bytes], Any], raw: bytes) -> Any:

@@ -4,7 +4,7 @@ Nothing is counted twice and nothing on the hot path knows of Prometheus: increm
 counters costs more than placing a pod in a batch (measured: docs/performance.md).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -70,11 +70,31 @@ class PluginCollector(Collector):
         yield from (scalar, errors)
 
 
-def registry_of(owners: Callable[[], Sequence[Any]]) -> CollectorRegistry:
-    """A registry of its own over these owners."""
+class LeftOutCollector(Collector):
+    """How many objects of the cluster cannot be used as they are now."""
+
+    def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
+        """`counts` by kind."""
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        """One sample for each kind that has any."""
+        family = GaugeMetricFamily(
+            "muster_left_out", "Objects that cannot be used as they are now", labels=["kind"]
+        )
+        for kind, count in self._counts().items():
+            family.add_metric([kind], count)
+        yield family
+
+
+def registry_of(
+    owners: Callable[[], Sequence[Any]], left_out: Callable[[], Mapping[str, int]] = dict
+) -> CollectorRegistry:
+    """A registry of its own over these owners; `left_out` are counts by kind."""
     registry = CollectorRegistry()
     registry.register(MachineCollector(owners))
     registry.register(PluginCollector())
+    registry.register(LeftOutCollector(left_out))
     return registry
 
 

@@ -16,12 +16,20 @@ from shared.events.ingest import (
     PodsNamed,
     PodsPending,
 )
-from shared.events.observed import GangsSeen, NodesDeletedSeen, NodesSeen, PodsSeen
+from shared.events.observed import (
+    GangsSeen,
+    InputRejected,
+    NodesDeletedSeen,
+    NodesSeen,
+    PodsSeen,
+)
 from shared.events.placement import CandidatesFound, PlacesFound
 from shared.events.preemption import DryRunAsked, GangNominateAsked, NominateAsked
 from shared.model.columns import pack, split, unpack
 
 KINDS = ("pod", "gang", "node")
+REJECTED = {"pod": ("Pod",), "gang": ("PodGroup", "Workload"), "node": ("Node",)}
+"""What objects are called where they are rejected, for each kind."""
 POD_COLUMNS = ("ids", "victims", "covered", "disrupted", "others")
 
 
@@ -50,6 +58,7 @@ class Names:
     gangs: dict[int, str] = field(default_factory=dict)
     gang_of: dict[int, int] = field(default_factory=dict)
     asks: dict[int, int] = field(default_factory=dict)
+    rejected: dict[str, None] = field(default_factory=dict)
 
     def learn(self, event: Event) -> None:
         """Take in what an event says about names."""
@@ -66,6 +75,8 @@ class Names:
                     self.nodes[number], self.node_uids[number] = node.name, node.uid
             case GangSet():
                 self.gangs[event.gang] = event.key
+            case InputRejected():
+                self.rejected[event.what] = None
             case DryRunAsked() | NominateAsked():
                 self.asks[event.ask] = event.pod
             case GangNominateAsked():
@@ -103,7 +114,7 @@ class Names:
         ids = [
             number for number, known in table.items() if known == name or known.endswith(f"/{name}")
         ]
-        if not ids:
+        if not ids and not any(is_called(what, kind, name) for what in self.rejected):
             raise NoSuchName(f"{words}: no {kind} of this name in the world journal")
         return Subject(kind, name, frozenset(ids), frozenset(uids[one] for one in ids))
 
@@ -141,6 +152,8 @@ def _numbers(event: Event | None, name: str) -> list[int]:
 
 def concerns(event: Event, subject: Subject, names: Names) -> bool:
     """Whether a story about the subject has this event."""
+    if isinstance(event, InputRejected):
+        return is_called(event.what, subject.kind, subject.name)
     if subject.kind == "pod":
         return _concerns_pod(event, subject, names)
     if subject.kind == "node":
@@ -150,6 +163,12 @@ def concerns(event: Event, subject: Subject, names: Names) -> bool:
     if isinstance(event, PodsSeen):
         return event.gang in subject.uids
     return getattr(event, "gang", 0) in subject.ids
+
+
+def is_called(what: str, kind: str, name: str) -> bool:
+    """Whether a rejected object (KIND NAME or KIND NAMESPACE/NAME) is the pod, gang or node."""
+    called, _, known = what.partition(" ")
+    return called in REJECTED[kind] and (known == name or known.endswith(f"/{name}"))
 
 
 def holds(column: object, ids: frozenset[int]) -> bool:

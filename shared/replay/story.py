@@ -32,7 +32,8 @@ async def read_names(bus: Bus, journals: Sequence[str] = (INGEST,)) -> Names:
     """All names that the world journal knows."""
     names = Names()
     async for journal, position, record in causal(bus, journals):
-        for event in own_events(record, journal, position):
+        received = received_of(record, journal, position)
+        for event in (*received, *own_events(record, journal, position)):
             names.learn(event)
     return names
 

@@ -21,6 +21,14 @@ async def test_a_scrape_shows_each_journals_counters():
     assert registry.get_sample_value("muster_journal_position", {"journal": "ingest/0"}) == 2
 
 
+def test_a_scrape_shows_what_is_left_out_now():
+    counts = {"Node": 2}
+    registry = registry_of(list, lambda: counts)
+    assert registry.get_sample_value("muster_left_out", {"kind": "Node"}) == 2
+    counts.clear()
+    assert registry.get_sample_value("muster_left_out", {"kind": "Node"}) is None
+
+
 def test_metrics_are_served_over_http_those_of_plugins_among_them():
     (free_port,) = free_ports(1)
     stop = serve(registry_of(list), "127.0.0.1", free_port)

@@ -80,5 +80,12 @@ def test_reasons_are_summed_up_seldom_if_that_takes_long(monkeypatch):
     assert 3 <= len(sums) <= 5
 
 
+def test_a_live_run_says_what_is_left_out():
+    assert "left out" not in line_of(standing(1.0, 2))
+    left_out = Standing(left_out={"Node": 1, "Pod": 1_234})
+    assert line_of(left_out).endswith(", left out: 1 Node and 1,234 Pod")
+    assert result_of(left_out)["left_out"] == {"Node": 1, "Pod": 1_234}
+
+
 def standing(seconds: float, bound: int) -> Standing:
     return Standing(seconds=seconds, bound=bound)
