@@ -36,13 +36,14 @@ class ImageLocality:
         images, names = table.images, self.names(spec)
         if not images.stamp(names):
             return None
+        most_bytes = MOST_BYTES * len(spec.images)
         found = np.zeros(table.size, np.int64)
         for name in names:  # a name that is there twice counts twice
             column = images.column(name)
             size_bytes = np.maximum(column.sizes, 0)
-            # As kube-scheduler does it: the share first, and each product cut to whole bytes.
-            found += (size_bytes * images.share(column)).astype(np.int64)
-        most_bytes = MOST_BYTES * len(spec.images)
+            # As kube-scheduler does it: the share first, and each product cut to whole bytes. More
+            # than counts in all is cut before the sum: 8,192 of the largest would leave int64.
+            found += np.minimum(size_bytes * images.share(column), most_bytes).astype(np.int64)
         found = np.clip(found, LEAST_BYTES, most_bytes) - LEAST_BYTES
         return 100 * found // (most_bytes - LEAST_BYTES)
 

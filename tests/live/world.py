@@ -89,11 +89,11 @@ def until(what: str, holds: Callable[[], bool], limit_s: float = PATIENCE_S) -> 
 class Running:
     """A `muster` process; the context's end kills what is left of it."""
 
-    def __init__(self, arguments: Sequence[str], log: Path) -> None:
+    def __init__(self, arguments: Sequence[str], log: Path, module: str = "muster") -> None:
         self.log = log
         self._file = log.open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "muster", *arguments],
+            [sys.executable, "-m", module, *arguments],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=self._file,

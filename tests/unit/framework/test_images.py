@@ -6,9 +6,10 @@ from shared.framework.images import COLUMNS_MAX, Spread
 from shared.framework.kernel import Kernel
 from shared.framework.static import static_of
 from shared.model.images import number, packed
+from shared.plugins.image_locality import ImageLocality
 from tests.unit.framework.making import GI, at, node, sig, spec, table_of
 
-MIB = 1 << 20
+MIB, INT64_MAX = 1 << 20, (1 << 63) - 1
 LARGE = packed([("i:1", 1000 * MIB)])
 
 
@@ -94,3 +95,10 @@ def test_columns_follow_the_rows_as_nodes_come_and_go():
     assert (holders(), column.here) == ([5], 1)
     table.remove_nodes([5])
     assert (holders(), column.here, table.images.stamp(("i:1",))) == ([], 0, 0)
+
+
+def test_a_score_does_not_leave_int64_however_many_of_the_largest_images_a_pod_has():
+    table = table_of(node(1, images=packed([("huge:1", INT64_MAX)])))
+    score = ImageLocality().raw(table, spec(1, GI, images=("huge:1",) * 10_000))
+    assert score is not None
+    assert score.tolist() == [100]

@@ -1,0 +1,10 @@
+"""`python -m tests.live.eager MILLISECONDS WORDS...`: `muster` with a snapshot due so often."""
+
+import sys
+
+from muster.__main__ import main
+from muster.commands import live
+
+if __name__ == "__main__":
+    live.SNAPSHOT_MS = int(sys.argv.pop(1))
+    sys.exit(main())

@@ -1,0 +1,11 @@
+"""Sums that only scores look at stay within int64, whatever defaults add to them."""
+
+from shared.adapters.worlds.case import case_of
+from shared.adapters.worlds.quantities import INT64_MAX
+from tests.unit.worlds.build import container, pod
+
+
+def test_defaults_beyond_int64_are_cut_and_refuse_nobody():
+    asked = pod(containers=[container(memory=INT64_MAX), *[container()] * 9])
+    spec = case_of("case", {"objects": [], "pods": [asked]}).asked[0].spec
+    assert spec.request("memory") == spec.nonzero_memory_bytes == INT64_MAX
