@@ -7,6 +7,7 @@ journals do not give; when a gang was bound in part, or a process grew.
 """
 
 import asyncio
+import itertools
 import random
 import sys
 import time
@@ -36,6 +37,8 @@ from tests.soak.price import price, quantiles
 from tests.soak.samples import Growth, Sample, growth, look, write
 
 SAMPLE_S, SETTLE_S, DRAIN_S = 10.0, 20.0, 180.0
+HOUR_S, JUMP_EACH_S = 3_600, 7.0
+MONOTONIC = "FAKETIME_DONT_FAKE_MONOTONIC=1"
 ZONES = ("moon-1", "moon-2", "moon-3")
 EVENTS_TTL = "--event-ttl=5m"
 console = Console(width=140, highlight=False)
@@ -58,6 +61,7 @@ class Trial:
     samples: list[Sample] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     kills: int = 0
+    jumps: int = 0
 
     def drain(self, history: EtcdHistory) -> None:
         """Take in what came."""
@@ -77,11 +81,35 @@ class Trial:
         write(self.folder / "samples.csv", self.samples)
 
 
-def muster(servers: KubeServers, folder: Path, name: str, more: Sequence[str]) -> ServerProcess:
-    """Not started yet; its run directory bears its name."""
-    command = [sys.executable, "-m", "muster", "run", "--kubeconfig", str(servers.kubeconfig)]
+def muster(
+    servers: KubeServers, folder: Path, name: str, more: Sequence[str], clock: Path | None
+) -> ServerProcess:
+    """Not started yet; its run directory bears its name. `clock` is libfaketime, if any."""
+    command = [] if clock is None else _with_clock(folder, clock)
+    command += [sys.executable, "-m", "muster", "run", "--kubeconfig", str(servers.kubeconfig)]
     command += ["--scheduler-name", name, "--run-dir", str(folder / name), "-o", "json", *more]
     return ServerProcess(name, command, folder / f"{name}.log", lambda: True)
+
+
+def _with_clock(folder: Path, library: Path) -> list[str]:
+    """What goes before a command, so that its clock is as the file says."""
+    _set_clock(folder, 2 * HOUR_S)
+    file = f"FAKETIME_TIMESTAMP_FILE={folder / 'clock'}"
+    return ["env", f"LD_PRELOAD={library}", file, "FAKETIME_NO_CACHE=1", MONOTONIC]
+
+
+def _set_clock(folder: Path, ahead_s: int) -> None:
+    """Of the Musters only. It is never behind the real one: certificates are not valid then."""
+    (folder / "clock.new").write_text(f"+{ahead_s}\n", encoding="ascii")
+    (folder / "clock.new").replace(folder / "clock")
+
+
+async def jump(trial: Trial) -> None:
+    """Forward by an hour, back by two, forward by one, and again, as long as pods come."""
+    for hours in itertools.cycle((3, 1, 2)):
+        await asyncio.sleep(JUMP_EACH_S)
+        _set_clock(trial.folder, hours * HOUR_S)
+        trial.jumps += 1
 
 
 async def look_on(trial: Trial, history: EtcdHistory) -> None:
@@ -120,18 +148,19 @@ async def drain_cluster(trial: Trial, load: Load) -> None:
     trial.problems += [f"{name} is lost: nothing else is there" for name in trial.judge.waiting()]
 
 
-async def play(trial: Trial, history: EtcdHistory, kill_s: float) -> None:
+async def play(trial: Trial, history: EtcdHistory, kill_s: float, jumps: bool) -> None:
     """The load with all that goes on beside it, then the end."""
     async with Load(trial.servers.kubeconfig) as load:
         looking = asyncio.create_task(look_on(trial, history))
-        killing = asyncio.create_task(kill(trial, kill_s)) if kill_s else None
+        faults = [asyncio.create_task(kill(trial, kill_s))] if kill_s else []
+        faults += [asyncio.create_task(jump(trial))] if jumps else []
         if trial.budgets is not None:
             await asyncio.to_thread(guard, trial.servers.api, trial.plan.schedulers[0])
         await come_and_go(load, trial.plan, trial.tally)
-        if killing is not None:
-            killing.cancel()
+        for fault in faults:
+            fault.cancel()
             with suppress(asyncio.CancelledError):
-                await killing
+                await fault
         await asyncio.sleep(SETTLE_S)
         trial.problems += [f"{name} waits, and nobody says why" for name in trial.judge.silent()]
         trial.problems += [f"{gang} is bound in part" for gang in trial.judge.in_part()]
@@ -158,6 +187,9 @@ def soak(
     budgets: Annotated[bool, typer.Option(help="Guarded Deployments; preempts; no gangs.")] = False,
     cut: Annotated[bool, typer.Option(help="Cut journals; over-fills are not explained.")] = False,
     warm_up: Annotated[float, typer.Option(help="Growth is judged after so many seconds.")] = 60,
+    clock: Annotated[
+        Path | None, typer.Option(help="libfaketimeMT.so.1: the Musters' clock jumps by hours.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the load and the kills.")] = 1,
     out: Annotated[Path, typer.Option(help="Run directories, logs, samples.csv.")] = Path(
         "runs/soak"
@@ -175,7 +207,7 @@ def soak(
     out.mkdir(parents=True)
     with KubeServers(options) as servers, _history(servers) as history:
         more = ["--cut-journals"] if cut else []
-        running = {name: muster(servers, out.absolute(), name, more) for name in names}
+        running = {name: muster(servers, out.absolute(), name, more, clock) for name in names}
         trial = Trial(servers, plan, out.absolute(), running, keeps=not cut)
         asyncio.run(_prepare(servers, nodes))
         if scheduler:
@@ -187,7 +219,7 @@ def soak(
         for process in running.values():
             process.start()
         try:
-            asyncio.run(play(trial, history, kill_every))
+            asyncio.run(play(trial, history, kill_every, clock is not None))
             trial.drain(history)
         finally:
             for process in running.values():
@@ -218,7 +250,7 @@ def _tell(trial: Trial, audit: Sequence[Any], warm_up_s: float) -> bool:
         "pods created": f"{judge.created.total():,} in {tally.seconds:.0f} s",
         "pods per second": f"{judge.created.total() / max(1.0, tally.seconds):.1f}",
         "binds": ", ".join(f"{name} {count:,}" for name, count in judge.bound.items()),
-        "kills": str(trial.kills),
+        "kills, jumps of the clock": f"{trial.kills}, {trial.jumps}",
         "created to bound (s)": quantiles(judge.waits_s, 2),
         "over-committing binds": f"{len(judge.overs):,} of {judge.bound.total():,}",
         "answers": ", ".join(f"{what}: {count:,}" for what, count in sorted(tally.counts.items())),

@@ -15,7 +15,7 @@ from shared.testing.kube_objects import pod
 
 WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
 CLASSES = {"low": 10, "high": 1_000}
-AT_ONCE = 256
+AT_ONCE = 16
 LATE_S = 1.0
 CPUS = ("250m", "500m", "1", "2")
 GANG, SPREAD, HIGH = 0.02, 0.1, 0.1
