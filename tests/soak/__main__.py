@@ -36,7 +36,7 @@ from tests.soak.judge import Judge
 from tests.soak.price import price, quantiles
 from tests.soak.samples import Growth, Sample, growth, look, write
 
-SAMPLE_S, SETTLE_S, DRAIN_S = 10.0, 20.0, 180.0
+SAMPLE_S, SETTLE_S, SETTLE_MAX_S, DRAIN_S = 10.0, 10.0, 120.0, 180.0
 HOUR_S, JUMP_EACH_S = 3_600, 7.0
 MONOTONIC = "FAKETIME_DONT_FAKE_MONOTONIC=1"
 ZONES = ("moon-1", "moon-2", "moon-3")
@@ -134,6 +134,14 @@ async def kill(trial: Trial, every_s: float) -> None:
         trial.kills += 1
 
 
+async def settle(trial: Trial) -> None:
+    """Until every pod has a node or a word why not; a process may have to start first."""
+    end_s = time.monotonic() + SETTLE_MAX_S
+    await asyncio.sleep(SETTLE_S)
+    while trial.judge.silent() and time.monotonic() < end_s:
+        await asyncio.sleep(1.0)
+
+
 async def drain_cluster(trial: Trial, load: Load) -> None:
     """Whatever has a node goes, until nothing is left: then nothing was lost."""
     end_s = time.monotonic() + DRAIN_S
@@ -161,7 +169,7 @@ async def play(trial: Trial, history: EtcdHistory, kill_s: float, jumps: bool) -
             fault.cancel()
             with suppress(asyncio.CancelledError):
                 await fault
-        await asyncio.sleep(SETTLE_S)
+        await settle(trial)
         trial.problems += [f"{name} waits, and nobody says why" for name in trial.judge.silent()]
         trial.problems += [f"{gang} is bound in part" for gang in trial.judge.in_part()]
         if trial.budgets is not None:
