@@ -138,7 +138,7 @@ async def settle(trial: Trial) -> None:
     """Until every pod has a node or a word why not; a process may have to start first."""
     end_s = time.monotonic() + SETTLE_MAX_S
     await asyncio.sleep(SETTLE_S)
-    while trial.judge.silent() and time.monotonic() < end_s:
+    while trial.judge.silent() and time.monotonic() < end_s:  # noqa: ASYNC110
         await asyncio.sleep(1.0)
 
 
