@@ -140,8 +140,8 @@ def decode(payload: bytes, journal: str, position: int) -> Record:
 def _decode(payload: bytes, where: str) -> Record:
     if payload[:2] != FORMAT:
         raise RecordUnreadable(
-            f"{where}: format {payload[:2]!r} is not {FORMAT!r}: written by another version; "
-            "use that version to read it"
+            f"{where}: format {payload[:2]!r} is not {FORMAT!r}: not a record of Muster, or one "
+            "of another version; use that version, or 'muster reset' to begin new journals"
         )
     body = memoryview(payload)[6:]  # not copied: bodies are as large as a megabyte
     if zlib.crc32(body) != int.from_bytes(payload[2:6], "little"):

@@ -17,7 +17,10 @@ SAYS_EVENT = (
     "an event cannot be read (Invalid value 'brand_new' - at `$[0].type`): written by a newer"
 )
 SAYS_CLAIM = "claim.version: 99 is not 1: written by a newer version; use that version to read it"
-SAYS_FORMAT = "format b'M9' is not b'M1': written by another version; use that version to read it"
+SAYS_FORMAT = (
+    "format b'M9' is not b'M1': not a record of Muster, or one of another version; "
+    "use that version, or 'muster reset' to begin new journals"
+)
 
 
 def alter(path: Path, journal: str, position: int, change: Callable[[bytes], bytes]) -> int:

@@ -48,7 +48,7 @@ async def unreadable(bus, journal, version):
 
 EVENT = "an event cannot be read (Invalid value 'brand_new' - at `$[0].type`): written by a newer "
 SAYS = {
-    "format": "format b'M9' is not b'M1': written by another version; use that",
+    "format": "format b'M9' is not b'M1': not a record of Muster, or one of another",
     "claim": "claim.version: 99 is not 1: written by a newer version; use that",
     "event": EVENT,
     "received": EVENT,
