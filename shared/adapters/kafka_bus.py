@@ -5,25 +5,36 @@ Kafka cannot refuse a record at a stale position; the offset it returns tells, a
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError
 
 from shared.adapters.bus_watches import Watches
 from shared.adapters.kafka_bus_ending import abandon_producer, stop_consumer
 from shared.adapters.kafka_bus_reader import KafkaReader
 from shared.adapters.kafka_bus_settings import KafkaSettings
-from shared.adapters.kafka_bus_topics import MESSAGE_BYTES_MAX, delete_records, ensure_topics
+from shared.adapters.kafka_bus_topics import (
+    MESSAGE_BYTES_MAX,
+    TopicWatch,
+    delete_records,
+    ensure_topics,
+)
 from shared.ports.bus import (
     AppendUnknown,
+    BusCorrupt,
+    BusUnavailable,
     JournalName,
     WrongPosition,
     check_record,
     split_journal,
 )
+
+# A call that takes longer than this makes the client look whether its topics are still there.
+SLOW_S = 3.0
 
 
 class KafkaBus:
@@ -42,7 +53,12 @@ class KafkaBus:
         self._partitions = dict(partitions)
         self._client_id = client_id
         self._watches = Watches()
-        self._reader = KafkaReader(settings, client_id, self._watches, self.bounds, rest_ms)
+        self._topics = TopicWatch(settings, partitions, self._on_lost)
+        self._looking: asyncio.Task[None] | None = None
+        self._lost: BusCorrupt | None = None
+        self._reader = KafkaReader(
+            settings, client_id, self._watches, self.bounds, rest_ms, self._topics.doubt
+        )
         # One per journal: throwing one away must not disturb the others' appends.
         self._producers: dict[JournalName, Any] = {}
         self._producer_lock = asyncio.Lock()
@@ -55,10 +71,35 @@ class KafkaBus:
     async def start(self) -> None:
         """Create and check the topics. Raises BusUnavailable within a bounded time."""
         await ensure_topics(self._settings, self._partitions)
+        self._looking = asyncio.get_running_loop().create_task(self._topics.run())
+
+    def _on_lost(self, error: BusCorrupt) -> None:
+        self._lost = error
+        self._reader.fail(error)
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Around a call: its topic must be there. Raises BusCorrupt."""
+        if self._lost is not None:
+            raise self._lost
+        slow = asyncio.get_running_loop().call_later(SLOW_S, self._topics.doubt)
+        try:
+            yield
+        except (AppendUnknown, BusUnavailable) as error:
+            self._topics.doubt()
+            if self._lost is not None:
+                raise self._lost from error
+            raise
+        finally:
+            slow.cancel()
 
     async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
         """See Bus.append. Any failure also throws the producer away, so nothing is sent twice."""
         check_record(journal, payload)
+        with self._kept():
+            return await self._append(journal, expected, payload)
+
+    async def _append(self, journal: JournalName, expected: int, payload: bytes) -> int:
         producer = await self._get_producer(journal)
         service, partition = split_journal(journal)
         try:
@@ -68,6 +109,8 @@ class KafkaBus:
                 )
         except BaseException as error:
             self._throw_away(journal, producer)
+            if isinstance(error, MessageSizeTooLargeError):
+                raise BusCorrupt(self._too_large(service, len(payload))) from error
             # aiokafka raises AssertionError from a producer that has failed before.
             if isinstance(error, KafkaError | OSError | TimeoutError | AssertionError):
                 reason = str(error) or type(error).__name__
@@ -82,21 +125,31 @@ class KafkaBus:
             raise WrongPosition(journal, expected, landed.offset, landed=True)
         return expected
 
+    def _too_large(self, service: str, size_bytes: int) -> str:
+        return (
+            f"Kafka at {self._settings.bootstrap}: topic {self._settings.topic(service)}: "
+            f"max.message.bytes is too small for a record of {size_bytes} bytes, which was not "
+            f"stored; set it to {MESSAGE_BYTES_MAX} and start again"
+        )
+
     async def read(
         self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
     ) -> list[tuple[int, bytes]]:
         """See Bus.read. Cheapest for one reader per journal that moves forward."""
-        return await self._reader.read(journal, start, limit_bytes)
+        with self._kept():
+            return await self._reader.read(journal, start, limit_bytes)
 
     async def bounds(self, journal: JournalName) -> tuple[int, int]:
         """See Bus.bounds."""
         service, number = split_journal(journal)
         partition = TopicPartition(self._settings.topic(service), number)
-        asker = await self._get_asker()
-        # The beginning first: a cut in between must not make the journal look longer than it is.
-        first, end = await self._settings.reach(
-            _bounds(asker, partition), 2 * self._settings.request_timeout_ms
-        )
+        with self._kept():
+            asker = await self._get_asker()
+            # The beginning first: a cut in between must not make the journal look longer than
+            # it is.
+            first, end = await self._settings.reach(
+                _bounds(asker, partition), 2 * self._settings.request_timeout_ms
+            )
         return first, end
 
     def watch(
@@ -122,6 +175,9 @@ class KafkaBus:
         """See Bus.close."""
         self._closed = True
         self._watches.clear()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
         await self._reader.close()
         producers, self._producers = self._producers, {}
         asker, self._asker = self._asker, None

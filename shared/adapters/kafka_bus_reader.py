@@ -36,7 +36,8 @@ Bounds = Callable[[JournalName], Awaitable[tuple[int, int]]]
 
 class KafkaReader:
     """The feeds of one client. `bounds` asks the broker where a journal begins and ends;
-    `rest_ms` is how long the journals of a service are left alone after they brought something.
+    `rest_ms` is how long the journals of a service are left alone after they brought something;
+    `doubt` is called when a topic may be gone.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class KafkaReader:
         watches: Watches,
         bounds: Bounds,
         rest_ms: Mapping[str, int],
+        doubt: Callable[[], None],
     ) -> None:
         self._settings = settings
+        self._doubt = doubt
         self._rest_ms = rest_ms
         self._client_id = client_id
         self._watches = watches
@@ -95,6 +98,16 @@ class KafkaReader:
         feed = self._feeds.get(self._partition(journal))
         if feed is not None and feed.first < below:
             self._leave_behind(feed, min(below, feed.next))
+
+    def fail(self, error: BusCorrupt) -> None:
+        """Whoever reads or waits for records learns of a loss; nothing is fetched any more."""
+        self._closed = True
+        if self._pump_task is not None:
+            self._pump_task.cancel()
+        for feed in self._feeds.values():
+            feed.error = error
+            feed.announce()
+            self._watches.wake_all(feed.journal)
 
     def _ready(self, feed: Feed, start: int) -> bool:
         """Whether the feed can answer without asking the broker."""
@@ -201,6 +214,7 @@ class KafkaReader:
                 await self._out_of_range(error)
             except Exception as error:
                 # Whatever the library failed with, its readers must not wait for ever.
+                self._doubt()
                 expected = isinstance(error, KafkaError | OSError | BusUnavailable)
                 log.warning(
                     "reading from %s failed, connecting anew: %r",
@@ -286,6 +300,9 @@ class KafkaReader:
         Only feeds that stand still cost a question, so a busy client asks none.
         """
         for partition, feed in list(self._feeds.items()):
+            # The library leaves out a topic that the broker does not know, and asks for ever.
+            if self._consumer.partitions_for_topic(partition.topic) is None:
+                self._doubt()
             at, end = self._seen.get(partition, (-1, -1))
             if feed.paused or feed.error is not None or at != feed.next:
                 self._seen[partition] = (feed.next, -1)

@@ -199,6 +199,7 @@ async def own_records(
     journal = JournalName(folded.core.journal)
     first, end = await bus.bounds(journal)
     stop = end if stop is None else stop
+    folded.own.check_end(end)
     if folded.own.next < first:
         raise NeedsReset(
             f"{journal}: records below {first} are cut away and no snapshot covers them; "

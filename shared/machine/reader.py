@@ -30,6 +30,14 @@ class Reader:
         self.epoch = 0
         self.voids = 0
 
+    def check_end(self, end: int) -> None:
+        """Raises JournalGap when the journal ends before what was read or written of it."""
+        if end < self.next:
+            raise JournalGap(
+                f"{self.journal}: ends at {end}, but went up to {self.next} before: the bus lost "
+                "records; run 'muster reset', and start with an empty --run-dir"
+            )
+
     def accept(self, position: int, payload: bytes) -> Record | None:
         """The record at the reader's position, or None when it is void. Advances.
 

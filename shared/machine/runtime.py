@@ -240,6 +240,7 @@ class Owner(Generic[S]):
         for name, cursor in self.state.cursors.items():
             reader, journal = Reader(name, cursor), JournalName(name)
             _first, end = await self.bus.bounds(journal)
+            reader.check_end(end)
             while reader.next < end and (batch := await self.bus.read(journal, reader.next)):
                 for position, record in reader.accept_all(batch):
                     events_for(record, name, position, self.journal)
@@ -472,9 +473,10 @@ class Owner(Generic[S]):
 
     async def _find_out(self, error: WrongPosition) -> None:
         """Who wrote between the expected and the actual position? Void records do no harm; a
-        claim ends this ownership. Raises OwnershipLost.
+        claim ends this ownership. Raises OwnershipLost, JournalGap.
         """
         own = self.folded.own
+        own.check_end(error.actual)
         while own.next < error.actual:
             batch = await self.bus.read(self.journal, own.next)
             if not batch:

@@ -71,7 +71,9 @@ class BusUnavailable(Exception):
 
 
 class BusCorrupt(Exception):
-    """The store's content is damaged or of a newer format; the message names the file."""
+    """The store lost records, is damaged, of a newer format, or cannot hold a record: asking again
+    does not help. The message names the file or the topic, and the way out.
+    """
 
 
 class Bus(Protocol):

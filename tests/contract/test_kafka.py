@@ -1,16 +1,23 @@
 """What only the Kafka bus does: topics, failures of the broker, bounded waits."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from shared.adapters import kafka_bus_reader
+from shared.adapters import kafka_bus_reader, kafka_bus_topics
 from shared.adapters.kafka_bus import KafkaBus
 from shared.adapters.kafka_bus_settings import KafkaSettings
 from shared.adapters.kafka_bus_topics import ensure_topics, topic_settings
-from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, journal_name
+from shared.ports.bus import (
+    AppendUnknown,
+    BusCorrupt,
+    BusUnavailable,
+    WrongPosition,
+    journal_name,
+)
 from shared.testing.kafka_server import (
     INSTALL_COMMAND,
     KafkaBroker,
@@ -91,7 +98,7 @@ async def kill_and_go_on(store: KafkaStore, broker: KafkaBroker) -> None:
     assert seen[landed] == (landed, b"after")
 
 
-async def recreate_topic(settings: KafkaSettings) -> None:
+async def delete_topic(settings: KafkaSettings) -> None:
     admin = AIOKafkaAdminClient(**settings.client_arguments())
     await admin.start()
     await admin.delete_topics([settings.topic("ingest")])
@@ -100,6 +107,10 @@ async def recreate_topic(settings: KafkaSettings) -> None:
             break
         await asyncio.sleep(0.05)
     await admin.close()
+
+
+async def recreate_topic(settings: KafkaSettings) -> None:
+    await delete_topic(settings)
     await ensure_topics(settings, {"ingest": 1})
 
 
@@ -119,6 +130,74 @@ async def test_records_that_the_broker_lost_are_missed(store: KafkaStore, read_u
         await told.wait()
     with pytest.raises(BusCorrupt, match=r"ingest/0: ends at 0, but went up to 5 before"):
         await reader.read(JOURNAL, read_up_to)
+
+
+async def until_corrupt(call: Callable[[], Awaitable[object]]) -> str:
+    """Call as a member does, again after each failure of the bus; what it ends with."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            try:
+                await call()
+            except (AppendUnknown, BusUnavailable, WrongPosition):
+                pass
+            except BusCorrupt as error:
+                return str(error)
+            await asyncio.sleep(0.1)
+
+
+async def test_a_topic_that_is_deleted_is_named_to_its_writer_and_its_readers(store: KafkaStore):
+    writer, reader, idle = [await store.client() for _ in range(3)]
+    await writer.append(JOURNAL, 0, b"x")
+    told = asyncio.Event()
+    reader.watch(JOURNAL, 0, told.set)
+    assert len(await reader.read(JOURNAL, 0)) == 1
+    told.clear()
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    await delete_topic(store.settings)
+    found = await asyncio.gather(
+        until_corrupt(lambda: writer.append(JOURNAL, 1, b"y")),
+        until_corrupt(lambda: watched(reader, told)),
+        until_corrupt(lambda: idle.bounds(JOURNAL)),
+    )
+    topic = store.settings.topic("ingest")
+    line = f"Kafka at {store.settings.bootstrap}: topic {topic} is gone from the broker"
+    assert all(text.startswith(line) and "'muster reset'" in text for text in found)
+    assert loop.time() - began_s < 60  # some 8 s, more where others use the machine
+
+
+async def watched(reader: KafkaBus, told: asyncio.Event) -> None:
+    await told.wait()
+    told.clear()
+    await reader.read(JOURNAL, 1)
+
+
+async def alter_topic(settings: KafkaSettings, changes: dict[str, str]) -> None:
+    admin = AIOKafkaAdminClient(**settings.client_arguments())
+    await admin.start()
+    configs = topic_settings(settings) | changes
+    topic = settings.topic("ingest")
+    await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs)])
+    await admin.close()
+
+
+async def test_a_setting_that_is_changed_is_told_of_again_and_again(
+    store: KafkaStore, monkeypatch, caplog
+):
+    monkeypatch.setattr(kafka_bus_topics, "LOOK_S", 0.4)
+    monkeypatch.setattr(kafka_bus_topics, "DOUBT_S", 0.1)
+    clients = [await store.client() for _ in range(2)]
+    await alter_topic(store.settings, {"retention.ms": "604800000"})
+    topic = store.settings.topic("ingest")
+    line = (
+        f"Kafka at {store.settings.bootstrap}: topic {topic}: retention.ms is 604800000, "
+        "must be -1; records may be lost: set it as it was"
+    )
+    async with asyncio.timeout(WAIT_S):
+        while [one.getMessage() for one in caplog.records].count(line) < 3:  # noqa: ASYNC110 (polls)
+            await asyncio.sleep(0.05)
+    await alter_topic(store.settings, {})
+    assert await clients[0].append(JOURNAL, 0, b"goes on") == 0
 
 
 async def test_a_client_that_starts_while_the_broker_is_away_says_so(broker: KafkaBroker):

@@ -38,7 +38,7 @@ class Consumer:
 
 def reader_at(start: int, rest_ms: int = 0) -> tuple[KafkaReader, Feed]:
     settings = KafkaSettings(bootstrap="nowhere:1")
-    reader = KafkaReader(settings, "test", Watches(), bounds, {"ingest": rest_ms})
+    reader = KafkaReader(settings, "test", Watches(), bounds, {"ingest": rest_ms}, lambda: None)
     feed = reader._feeds[PARTITION] = Feed(JOURNAL, start)
     return reader, feed
 
