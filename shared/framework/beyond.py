@@ -17,31 +17,27 @@ EXACT_MAX = 1 << 52
 class Beyond:
     """By node id and column the sums beyond 2^52; their columns hold the nearest float64."""
 
-    __slots__ = ("_sums",)
+    __slots__ = ("sums",)
 
     def __init__(self) -> None:
         """None."""
-        self._sums: dict[tuple[int, int], int] = {}
-
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self._sums)
+        self.sums: dict[tuple[int, int], int] = {}
 
     def add(self, node_id: int, column: int, value: float, amount: int) -> float:
         """What a column becomes that holds `value`."""
-        total = self._sums.pop((node_id, column), None)
+        total = self.sums.pop((node_id, column), None)
         total = (int(value) if total is None else total) + amount
         if abs(total) > EXACT_MAX:
-            self._sums[node_id, column] = total
+            self.sums[node_id, column] = total
         return float(total)
 
     def forget(self, node_ids: Iterable[int]) -> None:
         """These nodes are gone."""
         gone = frozenset(node_ids)
-        self._sums = {key: total for key, total in self._sums.items() if key[0] not in gone}
+        self.sums = {key: total for key, total in self.sums.items() if key[0] not in gone}
 
     def copy(self) -> "Beyond":
         """An independent one with the same sums."""
         twin = Beyond()
-        twin._sums = dict(self._sums)
+        twin.sums = dict(self.sums)
         return twin

@@ -90,6 +90,7 @@ class Signature:
         if plugins.reserving:  # most profiles have none, and signatures are many
             handed = ((one, FREE + table.resource(one.resource)) for one in plugins.reserving)
             self.reserved = tuple(one.of(spec, column) for one, column in handed)
+        self.is_large = spec.nonzero_memory_bytes >= LARGE or spec.nonzero_cpu_milli >= LARGE
         self.filter_delta = self._requests(table)
         # What a pod takes of ROOM once it is there, and while it is scored.
         taken_cpu = PERCENT * _amount(spec.nonzero_cpu_milli, SCORED_MAX)
@@ -131,8 +132,6 @@ class Signature:
             *self.more_scored,
         )
         self.delta = (*self.filter_delta, *self.score_delta)
-        taken = max(taken_cpu, taken_memory) / PERCENT
-        self.is_large = max(taken, *(-amount for _, amount in self.filter_delta)) >= LARGE
         self.scores = None if plugins.is_default_locally else plugins.local_scores(table, self)
 
     def _more_scored(self, table: NodeTable) -> Iterator[tuple[int, float]]:
@@ -161,6 +160,8 @@ class Signature:
         taken = [ONE_SLOT]
         for name, value in self.spec.requests:
             amount = _amount(value)
+            if amount >= LARGE:
+                self.is_large = True
             if name == CPU:
                 self.cpu = amount
             elif name == MEMORY:

@@ -210,7 +210,7 @@ class NodeTable:
         kept[rows] = False
         for row in rows.tolist():
             self.ports.forget(self.node_id_at(row))
-        if self.beyond:
+        if self.beyond.sums:
             self.beyond.forget(self.ids[rows].tolist())
         self._keep(np.flatnonzero(kept))
 
@@ -296,7 +296,7 @@ class NodeTable:
         assert (amounts >= 0.0).all(), f"node {node.name} has a negative allocatable"
         delta = amounts - self.allocatable[:, row]
         self.allocatable[:, row] = amounts
-        if self.beyond:
+        if self.beyond.sums:
             self._add_exactly(enumerate(delta.tolist(), start=FREE), row)
             self._add_exactly(enumerate((delta[:2] * PERCENT).tolist(), start=ROOM), row)
         else:
@@ -352,7 +352,7 @@ class NodeTable:
 
     def charge_one(self, sig: "Signature", row: int, mask: int, sign: int = 1) -> None:
         """`charge` for one pod, without arrays."""
-        if sig.is_large or self.beyond:
+        if sig.is_large or self.beyond.sums:
             self._add_exactly(sig.delta, row, sign)
         else:
             values = self.cols[:, row]
@@ -373,7 +373,7 @@ class NodeTable:
         bounds = runs(rows)
         counts = (bounds[1:] - bounds[:-1]) * float(sign)
         heads = rows[bounds[:-1]]
-        if sig.is_large or self.beyond:
+        if sig.is_large or self.beyond.sums:
             for row, count in zip(heads.tolist(), counts.tolist(), strict=True):
                 self._add_exactly(sig.delta, row, int(count))
             return

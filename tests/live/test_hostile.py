@@ -18,6 +18,7 @@ from tests.live.world import PODS, Running, node, until
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 OBJECTS = int(os.environ.get("MUSTER_HOSTILE", "300"))
+FEW = 1_000
 SEED = int(os.environ.get("MUSTER_HOSTILE_SEED", "1"))
 # Pods that fit nowhere are tried again together, so that many absurd amounts are in flight at once.
 AGAIN_MS = max(3_000, OBJECTS * 10)
@@ -25,7 +26,7 @@ OFTEN = (
     *("--set", f"queueing.unschedulable_max_ms={AGAIN_MS}"),
     *("--set", f"queueing.confirm_ms={AGAIN_MS}"),
 )
-SNAPSHOT_MS = 1 if OBJECTS <= 1_000 else 10_000  # of few objects one in every turn
+SNAPSHOT_MS = 1 if OBJECTS <= FEW else 10_000  # of few objects one in every turn
 PLAIN_NODES = 3
 
 
@@ -92,5 +93,6 @@ def test_absurd_objects_never_end_the_process_and_every_pod_has_a_condition(
     )
     assert len(there) > OBJECTS / 3, others
     assert "Traceback" not in muster.said()
-    replayed = command("replay", tmp_path / "run")
-    assert replayed.code == 0, replayed
+    if OBJECTS <= FEW:  # of many it takes longer than all the rest
+        replayed = command("replay", tmp_path / "run")
+        assert replayed.code == 0, replayed
