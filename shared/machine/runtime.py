@@ -59,8 +59,7 @@ HEARTBEAT_MS = 1_000
 JUMP_MS_MAX = 2_000
 READ_BYTES_MAX = 256 << 10
 """Read from one journal in one turn; short turns keep the services of one process in step."""
-CATCH_UP_BYTES_MAX = 64 << 20
-"""The same of an owner's first turn, which decides nothing before it knows all that came."""
+CATCH_UP_BYTES_MAX = 64 << 20  # the same of a first turn, which decides on all that came
 QUIET_RANGES_MAX = 256
 """Ranges consumed in turns that decided nothing, until a record is written for them alone."""
 OFFERS_PER_TURN = 1_024
@@ -161,7 +160,6 @@ class Stats:
 
     @property
     def snapshots_bad(self) -> int:
-        """How many could not be used when the journal was folded."""
         return len(self.bad_snapshots)
 
 
