@@ -63,6 +63,12 @@ class Child:
         assert self._process is not None, f"{self.log.stem} was not started"
         return self._process.pid
 
+    @property
+    def code(self) -> int | None:
+        """The exit code of its last run; None before its end."""
+        assert self._process is not None, f"{self.log.stem} was not started"
+        return self._process.poll()
+
     def said(self) -> str:
         """What it printed since its last start."""
         with self.log.open("rb") as log:

@@ -5,8 +5,8 @@ Kafka cannot refuse a record at a stale position; the offset it returns tells, a
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -56,6 +56,7 @@ class KafkaBus:
         self._topics = TopicWatch(settings, partitions, self._on_lost)
         self._looking: asyncio.Task[None] | None = None
         self._lost: BusCorrupt | None = None
+        self._calls: set[asyncio.Timeout] = set()
         self._reader = KafkaReader(
             settings, client_id, self._watches, self.bounds, rest_ms, self._topics.doubt
         )
@@ -76,27 +77,33 @@ class KafkaBus:
     def _on_lost(self, error: BusCorrupt) -> None:
         self._lost = error
         self._reader.fail(error)
+        for call in self._calls:
+            call.reschedule(0)  # ends now
 
-    @contextmanager
-    def _kept(self) -> Iterator[None]:
-        """Around a call: its topic must be there. Raises BusCorrupt."""
+    @asynccontextmanager
+    async def _kept(self) -> AsyncIterator[None]:
+        """Around a call, which does not outlast its topic. Raises BusCorrupt."""
         if self._lost is not None:
             raise self._lost
         slow = asyncio.get_running_loop().call_later(SLOW_S, self._topics.doubt)
+        call = asyncio.timeout(None)
         try:
-            yield
-        except (AppendUnknown, BusUnavailable) as error:
+            async with call:
+                self._calls.add(call)
+                yield
+        except (AppendUnknown, BusUnavailable, TimeoutError) as error:
             self._topics.doubt()
             if self._lost is not None:
                 raise self._lost from error
             raise
         finally:
+            self._calls.discard(call)
             slow.cancel()
 
     async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
         """See Bus.append. Any failure also throws the producer away, so nothing is sent twice."""
         check_record(journal, payload)
-        with self._kept():
+        async with self._kept():
             return await self._append(journal, expected, payload)
 
     async def _append(self, journal: JournalName, expected: int, payload: bytes) -> int:
@@ -136,14 +143,14 @@ class KafkaBus:
         self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
     ) -> list[tuple[int, bytes]]:
         """See Bus.read. Cheapest for one reader per journal that moves forward."""
-        with self._kept():
+        async with self._kept():
             return await self._reader.read(journal, start, limit_bytes)
 
     async def bounds(self, journal: JournalName) -> tuple[int, int]:
         """See Bus.bounds."""
         service, number = split_journal(journal)
         partition = TopicPartition(self._settings.topic(service), number)
-        with self._kept():
+        async with self._kept():
             asker = await self._get_asker()
             # The beginning first: a cut in between must not make the journal look longer than
             # it is.

@@ -28,7 +28,7 @@ _INVALID_REPLICATION_FACTOR = 38
 _LEADER_WAIT_S = 0.05
 # How often a client looks at its topics, and how soon again when something made it doubt.
 LOOK_S = 120.0
-DOUBT_S = 5.0
+DOUBT_S = 2.0
 # A broker that starts may not know its topics at once: it is asked twice.
 ASK_AGAIN_S = 3.0
 

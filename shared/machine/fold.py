@@ -14,7 +14,7 @@ import msgspec
 
 from shared.events.base import Configured
 from shared.machine.core import Core, Cursor, MachineState, S
-from shared.machine.reader import Reader
+from shared.machine.reader import LOST, Reader
 from shared.machine.record import (
     Consumed,
     Record,
@@ -152,7 +152,8 @@ class InputFeed:
             if not ahead:
                 ahead = await self._bus.read(JournalName(consumed.journal), reader.next)
                 if not ahead:
-                    raise RecordUnreadable(f"{consumed.journal}: ends at {reader.next}")
+                    reached = f"ends at {reader.next}, but went up to {consumed.stop}"
+                    raise RecordUnreadable(f"{consumed.journal}: {reached} {LOST}")
                 ahead.reverse()
                 self._ahead[consumed.journal] = ahead
             position, payload = ahead.pop()

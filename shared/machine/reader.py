@@ -11,6 +11,8 @@ from shared.machine.core import Cursor
 from shared.machine.record import NEWER, RECORD_FORMAT_VERSION, Record, RecordUnreadable, decode
 from shared.ports.bus import Bus, JournalName
 
+LOST = "before: the bus lost records; run 'muster reset', and start with an empty --run-dir"
+
 
 class JournalGap(Exception):
     """Positions of a journal are missing or its records are out of sequence: data was lost."""
@@ -33,10 +35,7 @@ class Reader:
     def check_end(self, end: int) -> None:
         """Raises JournalGap when the journal ends before what was read or written of it."""
         if end < self.next:
-            raise JournalGap(
-                f"{self.journal}: ends at {end}, but went up to {self.next} before: the bus lost "
-                "records; run 'muster reset', and start with an empty --run-dir"
-            )
+            raise JournalGap(f"{self.journal}: ends at {end}, but went up to {self.next} {LOST}")
 
     def accept(self, position: int, payload: bytes) -> Record | None:
         """The record at the reader's position, or None when it is void. Advances.

@@ -101,6 +101,12 @@ class KafkaServer:
             raise RuntimeError("the Kafka broker is not running")
         return self._process.pid
 
+    @property
+    def data(self) -> Path:
+        """Where a started broker keeps everything."""
+        assert self._folder is not None, "the Kafka broker was not started"
+        return self._folder / "data"
+
     def __enter__(self) -> Self:
         self.start()
         return self
