@@ -1,6 +1,7 @@
 """What only the Kafka bus does: topics, failures of the broker, bounded waits."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -194,10 +195,21 @@ async def test_a_setting_that_is_changed_is_told_of_again_and_again(
         "must be -1; records may be lost: set it as it was"
     )
     async with asyncio.timeout(WAIT_S):
-        while [one.getMessage() for one in caplog.records].count(line) < 3:  # noqa: ASYNC110 (polls)
+        while caplog.messages.count(line) < 3:  # noqa: ASYNC110 (the log tells nobody)
             await asyncio.sleep(0.05)
     await alter_topic(store.settings, {})
     assert await clients[0].append(JOURNAL, 0, b"goes on") == 0
+
+
+async def test_a_record_over_the_topics_limit_is_named_and_not_stored(store: KafkaStore):
+    writer = await store.client()
+    await writer.append(JOURNAL, 0, b"0")
+    await alter_topic(store.settings, {"max.message.bytes": "1000"})
+    line = r"topic .*\.ingest: max\.message\.bytes is too small for a record of 4000 bytes"
+    with pytest.raises(BusCorrupt, match=line):
+        await writer.append(JOURNAL, 1, random.Random(1).randbytes(4_000))
+    assert await writer.bounds(JOURNAL) == (0, 1)
+    assert await writer.append(JOURNAL, 1, b"small") == 1
 
 
 async def test_a_client_that_starts_while_the_broker_is_away_says_so(broker: KafkaBroker):

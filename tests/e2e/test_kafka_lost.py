@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from loadtest.processes import Child
 from muster.cluster_address import open_cluster, parse_cluster
 from muster.mesh import all_journals
+from shared.adapters.kafka_bus_settings import KafkaSettings
+from shared.adapters.kafka_bus_topics import MESSAGE_BYTES_MAX, topic_settings
 from shared.events.observed import PodsSeen
 from shared.model.columns import split
 from shared.testing.kafka_server import INSTALL_COMMAND, KafkaServer, java_kafka_installed
@@ -145,6 +148,21 @@ def test_a_deleted_topic_ends_every_process_and_a_reset_goes_on(broker, tmp_path
         mesh.until_bound(200)
 
 
+def test_a_record_over_the_topics_limit_ends_its_owner_and_nothing_is_lost(broker, tmp_path):
+    with Halves(tmp_path, broker, "large", pods=200) as mesh:
+        mesh.until_bound(20)
+        asyncio.run(set_limit(broker.bootstrap, "large.queueing", 300))
+        inner = mesh.services["inner"]
+        until(lambda: not inner.runs, mesh.said)
+        assert inner.code == 1, inner.said()
+        assert "Traceback" not in inner.said(), inner.said()
+        line = "topic large.queueing: max.message.bytes is too small for a record of "
+        assert line in inner.said().splitlines()[-1]
+        asyncio.run(set_limit(broker.bootstrap, "large.queueing", MESSAGE_BYTES_MAX))
+        inner.start()
+        mesh.until_bound(200)
+
+
 def test_a_broker_that_comes_back_empty_ends_every_process(broker, tmp_path):
     with Halves(tmp_path, broker, "wiped", pods=200) as mesh:
         mesh.until_bound(20)
@@ -175,6 +193,15 @@ async def count_bound(address: str) -> int:
         await cluster.close()
     seen = [event for event in listed.events if isinstance(event, PodsSeen) and event.nodes]
     return sum(node != "-" for event in seen for node in split(event.nodes))
+
+
+async def set_limit(bootstrap: str, topic: str, size_bytes: int) -> None:
+    settings = KafkaSettings(bootstrap=bootstrap, replication_factor=1, min_insync_replicas=1)
+    configs = topic_settings(settings) | {"max.message.bytes": str(size_bytes)}
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs)])
+    await admin.close()
 
 
 async def delete_topic(bootstrap: str, topic: str) -> None:
