@@ -10,15 +10,16 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from muster.rhythm import GC_THRESHOLDS, ONE_PROCESS, Pace, rhythm
-from services.binding.core import BindingCore
+from services.binding.core import BindingCore, BindingState
 from services.binding.service import BindingShell
-from services.ingest.core import IngestCore
+from services.ingest.core import IngestCore, IngestState, WrongCluster
 from services.ingest.service import IngestShell
 from services.permit.core import PermitCore
 from services.placement.core import PlacementCore
@@ -30,13 +31,16 @@ from shared.machine.member import Member
 from shared.machine.reset import renamed
 from shared.machine.runtime import Host, Owner, QuietShell, Shell
 from shared.machine.snapshots import SnapshotPolicy
-from shared.model.ids import INGEST, placement
+from shared.model.ids import INGEST, placement, service_of
 from shared.ports.bus import Bus, BusUnavailable, JournalName, split_journal
 from shared.ports.cluster import Cluster
 from shared.ports.extenders import Binders, Judges
 from shared.ports.snapshots import SnapshotStore
 
 log = logging.getLogger("muster.mesh")
+
+OUTSIDE = ("ingest", "binding")
+"""The services that speak to the cluster."""
 
 
 class WallClock:
@@ -89,14 +93,41 @@ def readers_of(journal: str, placements: int) -> tuple[str, ...]:
 
 
 class MeshMember(Member):
-    """Tells of an outage of the bus, once for each, and of snapshots that cannot be used."""
+    """Tells of an outage of the bus, once for each, and of snapshots that cannot be used. With
+    `config` it owns no journal of another cluster, and tells of other schedulers.
+    """
 
     told = -1
+    config: Mapping[str, Any] = MappingProxyType({})
 
     def failed(self, error: Exception) -> None:
         if self.told != self.terms:
             self.told = self.terms
             log.warning("%s: no answer from the bus, asking again: %s", self.journal, error)
+
+    def looked(self, owner: Owner[Any]) -> None:
+        """Raises WrongCluster."""
+        state = owner.state
+        ours = self.config.get("binding", {}).get("cluster", "")
+        found = state.cluster if isinstance(state, IngestState) else ""
+        if isinstance(state, BindingState):
+            found = state.config.cluster
+        if ours and found and ours != found:
+            raise WrongCluster(
+                f"{self.journal}: this journal is of cluster {found}, but the cluster watched now "
+                f"is {ours}; check the kubeconfig, or run 'muster reset'"
+            )
+        if isinstance(state, IngestState) and state.cluster:
+            before = set(state.config.schedulers)
+            names = set(self.config.get("ingest", {}).get("schedulers", before))
+            if names != before:
+                log.warning(
+                    "%s: was for pods of schedulers %s, is asked for those of %s: if both are "
+                    "wanted, give all names to one mesh, or each mesh a prefix of its own",
+                    self.journal,
+                    ", ".join(sorted(before)),
+                    ", ".join(sorted(names)),
+                )
 
     def claimed(self, owner: Owner[Any]) -> None:
         for text in owner.stats.bad_snapshots:
@@ -145,7 +176,9 @@ class Mesh:
                 rhythm(core, self.pace, self.is_alone),
             )
 
-        return MeshMember(JournalName(journal), bus, host, make_owner)
+        member = MeshMember(JournalName(journal), bus, host, make_owner)
+        member.config = self.config
+        return member
 
     def _shell(self, journal: str) -> Shell:
         if journal.startswith("ingest/"):
@@ -166,8 +199,9 @@ class Mesh:
         before = gc.get_threshold()
         gc.set_threshold(*GC_THRESHOLDS)
         try:
-            if len(journals) > 1:  # none is changed before all can be read
-                for member in self.members.values():
+            # None is changed before all can be read, or stood by for when it is not ours.
+            for journal, member in self.members.items():
+                if len(journals) > 1 or service_of(journal) in OUTSIDE:
                     await self._look(member)
             async with asyncio.TaskGroup() as group:
                 for journal, member in self.members.items():
@@ -182,6 +216,7 @@ class Mesh:
         owner = member.make_owner()
         with suppress(BusUnavailable):  # the member asks again
             await owner.look()
+            member.looked(owner)
             member.first = owner
 
     def owners(self) -> list[Owner[Any]]:

@@ -12,12 +12,13 @@ from muster.addresses import BusAddress, parse_bus
 from muster.cluster_address import open_cluster, parse_cluster
 from muster.event_loop import loop_factory
 from muster.faults import Fault, UsageFault
-from muster.mesh import Mesh, all_journals, default_owner, partitions, topics
+from muster.mesh import OUTSIDE, Mesh, all_journals, default_owner, partitions, topics
 from muster.options import mesh_config, of_this_version, parse_settings
 from muster.profiles import binders_of, judges_of, read_profiles, scheduler_names, with_profiles
 from muster.recorded import naming
 from muster.run_directory import SNAPSHOTS
 from muster.runner import first_error
+from services.ingest.core import WrongCluster
 from shared.adapters.snapshot_directory import DirectorySnapshots
 from shared.machine.reset import EpochBus, EpochStore, epochs
 from shared.machine.runtime import EpochOver
@@ -27,8 +28,6 @@ from shared.ports.bus import Bus
 from shared.ports.cluster import Cluster
 from shared.ports.snapshots import SnapshotStore
 
-OUTSIDE = ("ingest", "binding")
-"""The services that speak to the cluster."""
 EPOCH_POLL_S = 0.5
 _CONTROL = "epochs/0"
 
@@ -77,14 +76,23 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
     )
     with asyncio.Runner(loop_factory=loop_factory()) as loop:
         if kube is not None and _speaks(journals):
-            loop.run(kube.open())
+            mesh.config = of_cluster(config, loop.run(kube.open()))
         try:
             with naming(address.place):
                 while loop.run(_until_told(mesh, store, address, journals, metrics)):
                     print("a reset closed this epoch: joining the next", flush=True)
+        except WrongCluster as error:
+            raise UsageFault(
+                f"{error}; or choose another prefix than in --bus {what.bus}"
+            ) from error
         finally:
             if kube is not None:
                 loop.run(kube.cluster.close())
+
+
+def of_cluster(config: dict[str, Any], cluster: str) -> dict[str, Any]:
+    """The services' configuration with the identity of the cluster that binding writes to."""
+    return {**config, "binding": {**config.get("binding", {}), "cluster": cluster}}
 
 
 class _Kube:
@@ -104,9 +112,13 @@ class _Kube:
         """The services' configuration with what a live cluster needs."""
         return self._address.kube_config(config, self._names)
 
-    async def open(self) -> None:
-        """Connect. Raises UsageFault, Fault."""
+    async def open(self) -> str:
+        """Connect; the cluster's identity. Raises UsageFault, Fault."""
         await self._address.open_kube(self.cluster)
+        try:
+            return await self.cluster.identity()
+        except (OSError, TimeoutError) as error:
+            raise Fault(f"the cluster does not answer: {error}") from error
 
 
 def _simulated(what: Serving, journals: list[str]) -> Cluster:

@@ -4,6 +4,7 @@ The one place that reaches into the library; its version is pinned.
 """
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any
 
 STOP_TIMEOUT_S = 5.0
@@ -21,11 +22,11 @@ async def abandon_producer(producer: Any) -> None:
     sending = None if sender is None else sender.sender_task
     if sending is not None:
         sending.cancel()
-    await producer.client.close()
+    await close_client(producer.client)
     if sending is not None:
         await asyncio.wait({sending}, timeout=STOP_TIMEOUT_S)
     # Once more: the sender may have connected again before it noticed.
-    await producer.client.close()
+    await close_client(producer.client)
 
 
 async def stop_consumer(consumer: Any) -> None:
@@ -34,9 +35,21 @@ async def stop_consumer(consumer: Any) -> None:
     Its own `stop` awaits requests that it has cancelled, and then ends as if it had been cancelled
     itself, half-way: so it runs in a task, and the connections are closed in any case.
     """
-    stopping = asyncio.get_running_loop().create_task(consumer.stop())
-    await asyncio.wait({stopping}, timeout=STOP_TIMEOUT_S)
-    if not stopping.done():
-        stopping.cancel()
-    await asyncio.gather(stopping, return_exceptions=True)
-    await consumer._client.close()
+    await _bounded(consumer.stop())
+    await close_client(consumer._client)
+
+
+async def close_client(client: Any) -> None:
+    """Close every connection.
+
+    Its own `close` waits for the other side, which over TLS has to answer. Where that wait was
+    given up before, it ends at once, as if it had been cancelled itself.
+    """
+    await _bounded(client.close())
+
+
+async def _bounded(ending: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.get_running_loop().create_task(ending)
+    await asyncio.wait({task}, timeout=STOP_TIMEOUT_S)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -35,9 +35,12 @@ class Member:
         while True:
             owner, self.first = self.first or self.make_owner(), None
             try:
-                if waits:
-                    await self._stand_by(at_start)
+                if waits and await self._stand_by(at_start):
+                    owner = self.make_owner()  # others wrote since it looked
                 at_start = waits = False
+                if not owner.has_looked:
+                    await owner.look()
+                self.looked(owner)
                 await owner.claim()
                 self.claimed(owner)
                 self.owner = owner
@@ -55,22 +58,26 @@ class Member:
     def failed(self, error: Exception) -> None:
         """The bus does not answer, and is asked again: for who composes members to tell people."""
 
+    def looked(self, owner: Owner[Any]) -> None:
+        """The journal was folded and may be claimed: for who composes members to refuse it."""
+
     def claimed(self, owner: Owner[Any]) -> None:
         """The journal is ours, and was folded: for who composes members to tell people."""
 
-    async def _stand_by(self, at_start: bool) -> None:
+    async def _stand_by(self, at_start: bool) -> bool:
         """Wait until the journal is free: empty, last claimed by this very member (at start), or
-        silent for three heartbeats.
+        silent for three heartbeats. Whether that took any time.
         """
         first, end = await self.bus.bounds(self.journal)
         if end == 0 or (at_start and await self._was_ours(first, end)):
-            return
+            return False
         silent_ms = 0
         while silent_ms < MISSED_HEARTBEATS * HEARTBEAT_MS:
             await asyncio.sleep(HEARTBEAT_MS / 1000)
             now_end = (await self.bus.bounds(self.journal))[1]
             silent_ms = silent_ms + HEARTBEAT_MS if now_end == end else 0
             end = now_end
+        return True
 
     async def _was_ours(self, first: int, end: int) -> bool:
         """Whether this member made the newest claim that the last records were written under (an

@@ -208,7 +208,7 @@ class Owner(Generic[S]):
         self._started_effect = -1
         self._wall_skew_ms = 0
         self._appended_ms = 0
-        self._has_looked = False
+        self.has_looked = False
         self._note: SnapshotNote | None = None
         self._rhythm = rhythm or Rhythm()
         self._lingering: asyncio.TimerHandle | None = None
@@ -242,14 +242,14 @@ class Owner(Generic[S]):
             while reader.next < end and (batch := await self.bus.read(journal, reader.next)):
                 for position, record in reader.accept_all(batch):
                     events_for(record, name, position, self.journal)
-        self._has_looked = True
+        self.has_looked = True
 
     async def claim(self) -> None:
         """Look, append the claim, have the fold of everything before it, and open the shell.
 
         Raises AppendUnknown (claim anew), OwnershipLost, EpochOver, and as `look`.
         """
-        if not self._has_looked:
+        if not self.has_looked:
             await self.look()
         now_ms = self.host.clock.now_ms()
         end = self.folded.own.next

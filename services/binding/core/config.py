@@ -15,6 +15,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     also writes waiting pods' messages to their status, but not the same one within `fresh_ms`.
     `permit`, `pre_bind`, `bind` and `post_bind` are plugins of users, by scheduler; `binder` is the
     extender that binds pods in place of all of `bind`, `preempters` are those that say who goes.
+    `cluster` is the identity of the cluster that is written to: a mesh never mixes two.
     """
 
     effect_pods: int = 4_096
@@ -28,6 +29,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     post_bind: dict[str, tuple[CustomPlugin, ...]] = {}
     binder: Extender | None = None
     preempters: tuple[Extender, ...] = ()
+    cluster: str = ""
 
 
 def parse_config(options: dict[str, Any]) -> Config:

@@ -159,6 +159,7 @@ def _without_new(body: dict[str, Any]) -> dict[str, Any]:
         ),
         (body, ("is_restoring",)),
         (body["config"], ("permit", "pre_bind", "bind", "post_bind", "binder", "preempters")),
+        (body["config"], ("cluster",)),
     ):
         for name in names:
             if not part[name]:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from muster.commands.serve import of_cluster
 from muster.mesh import Mesh, all_journals
+from services.ingest.core import WrongCluster
 from shared.adapters.memory_bus import MemoryBus, MemoryLog
 from shared.adapters.metrics import registry_of
 from shared.adapters.sim_cluster import SimCluster
@@ -90,6 +92,54 @@ async def test_each_bad_snapshot_is_told_of_and_counted(tmp_path: Path, caplog):
     registry = registry_of(mesh.owners)
     assert registry.get_sample_value("muster_snapshots_bad_total", {"journal": "permit/0"}) == 2
     serving.cancel()
+
+
+def mesh_of(log: MemoryLog, cluster: str, owner: str = "same", **ingest: object) -> Mesh:
+    mesh = Mesh(lambda _journal: MemoryBus(log), MemorySnapshots(), idle_cluster(), owner=owner)
+    mesh.config = of_cluster({"ingest": ingest}, cluster)
+    return mesh
+
+
+async def test_binding_does_not_own_a_journal_of_another_cluster():
+    log = MemoryLog()
+    (await until_owned(mesh_of(log, "c1"), ["binding/0"])).cancel()
+    before = await MemoryBus(log).bounds(JournalName("binding/0"))
+    with pytest.raises(WrongCluster, match=r"binding/0: this journal is of cluster c1, but .* c2"):
+        await asyncio.wait_for(mesh_of(log, "c2").serve(["binding/0"]), 10)
+    assert await MemoryBus(log).bounds(JournalName("binding/0")) == before
+    (await until_owned(mesh_of(log, "c1"), ["binding/0"])).cancel()
+
+
+async def test_nor_does_it_when_the_other_came_while_it_stood_by(monkeypatch):
+    monkeypatch.setattr(members, "HEARTBEAT_MS", 20)
+    log = MemoryLog()
+    waits = mesh_of(log, "c2", "waits").member("binding/0")
+    waits.first = waits.make_owner()
+    await waits.first.look()  # the journal is empty
+    first = await until_owned(mesh_of(log, "c1"), ["binding/0"])
+    waiting = asyncio.create_task(waits.serve())
+    await asyncio.sleep(0.01)
+    first.cancel()
+    with pytest.raises(WrongCluster, match=r"binding/0: this journal is of cluster c1, but .* c2"):
+        await asyncio.wait_for(waiting, 10)
+
+
+async def test_a_journal_that_was_for_other_schedulers_is_told_of(caplog):
+    log = MemoryLog()
+    first = await until_owned(mesh_of(log, "simulated-empty", schedulers=["a"]), ["ingest/0"])
+    async with asyncio.timeout(10):
+        while (await MemoryBus(log).bounds(JournalName("ingest/0")))[1] < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    first.cancel()
+    (await until_owned(mesh_of(log, "simulated-empty", schedulers=["a"]), ["ingest/0"])).cancel()
+    assert caplog.records == []
+    (
+        await until_owned(mesh_of(log, "simulated-empty", schedulers=["b", "c"]), ["ingest/0"])
+    ).cancel()
+    assert caplog.records[0].getMessage() == (
+        "ingest/0: was for pods of schedulers a, is asked for those of b, c: if both are wanted, "
+        "give all names to one mesh, or each mesh a prefix of its own"
+    )
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
