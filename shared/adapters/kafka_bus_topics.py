@@ -15,6 +15,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import for_code
 
+from shared.adapters.kafka_bus_ending import close_client
 from shared.adapters.kafka_bus_settings import KafkaSettings
 from shared.ports.bus import RECORD_BYTES_MAX, BusCorrupt, BusUnavailable
 
@@ -63,7 +64,7 @@ async def ensure_topics(settings: KafkaSettings, partitions: Mapping[str, int]) 
         await settings.reach(_wait_for_leaders(settings, admin, wanted))
         await settings.reach(_check_settings(settings, admin, wanted))
     finally:
-        await admin.close()
+        await close_client(admin)
 
 
 class TopicWatch:
@@ -128,7 +129,7 @@ class TopicWatch:
                 )
             await settings.reach(_check_settings(settings, admin, wanted))
         finally:
-            await admin.close()
+            await close_client(admin)
 
     async def _missing(self, admin: AIOKafkaAdminClient) -> list[str]:
         """All topics are listed: a broker may create one that is asked for by its name."""
@@ -150,7 +151,7 @@ async def delete_records(settings: KafkaSettings, topic: str, partition: int, be
         request = {TopicPartition(topic, partition): RecordsToDelete(below)}
         await settings.reach(admin.delete_records(request), settings.request_timeout_ms)
     finally:
-        await admin.close()
+        await close_client(admin)
 
 
 async def _create(
