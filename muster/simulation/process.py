@@ -84,19 +84,19 @@ class SimMember(Member):
 
     after_silence = False
 
-    async def _stand_by(self, at_start: bool) -> None:
+    async def _stand_by(self, at_start: bool) -> bool:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        await super()._stand_by(at_start)
+        waited = await super()._stand_by(at_start)
         self.after_silence = loop.time() - began_s >= SILENCE_S
+        return waited
 
 
 class EagerMember(SimMember):
     """Claims at once, whoever owns the journal: the second owner forced beside the first."""
 
-    async def _stand_by(self, at_start: bool) -> None:
-        if not at_start:
-            await super()._stand_by(at_start)
+    async def _stand_by(self, at_start: bool) -> bool:
+        return not at_start and await super()._stand_by(at_start)
 
 
 async def inline(call: Callable[..., Any], *args: Any) -> Any:

@@ -58,9 +58,8 @@ class Regardless(Owner[S], Generic[S]):
 class Forced(mesh.MeshMember):
     """Does not wait for silence at its start."""
 
-    async def _stand_by(self, at_start: bool) -> None:
-        if not at_start:
-            await super()._stand_by(at_start)
+    async def _stand_by(self, at_start: bool) -> bool:
+        return not at_start and await super()._stand_by(at_start)
 
 
 class Listening(SimClusterClient):
