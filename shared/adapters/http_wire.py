@@ -164,6 +164,7 @@ class Wire:
                 raise
             if connection.is_open and connection.tls is self._tls:
                 self._free.append(connection)
+                self._end_idle(connection.used_s)
             else:
                 self._all.pop(connection, None)
                 connection.close()
@@ -185,6 +186,15 @@ class Wire:
             else:
                 return connection
         return None
+
+    def _end_idle(self, now_s: float) -> None:
+        """Those that were used last are used again, so the others are of a time of more requests.
+        Each has 256 KiB for TLS.
+        """
+        while now_s - self._free[0].used_s > KEEP_S:
+            old = self._free.pop(0)
+            self._all.pop(old, None)
+            old.close()
 
     async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()

@@ -233,6 +233,16 @@ async def test_connections_that_nobody_used_for_long_are_not_used_again(monkeypa
         assert server.connections == 3
 
 
+async def test_connections_of_a_busier_time_are_ended(monkeypatch):
+    monkeypatch.setattr(http_wire, "KEEP_S", 0.05)
+    async with wire_to(answer) as (wire, server):
+        await asyncio.gather(ask(wire), ask(wire), ask(wire))
+        async with asyncio.timeout(5.0):
+            while server.ended < 2:
+                await ask(wire)
+        assert server.connections == 3
+
+
 async def test_closing_tells_who_waits():
     async with wire_to(lambda _head, _writer: None) as (wire, server):
         asking = asyncio.create_task(ask(wire, "POST"))
