@@ -35,8 +35,10 @@ from tests.soak.coming import CLASSES, Plan, Tally, come_and_go
 from tests.soak.judge import Judge
 from tests.soak.price import price, quantiles
 from tests.soak.samples import Growth, Sample, growth, look, write
+from tests.soak.stored import store
 
 SAMPLE_S, SETTLE_S, SETTLE_MAX_S, DRAIN_S = 10.0, 10.0, 120.0, 180.0
+LAST_SAMPLES = 7
 HOUR_S, JUMP_EACH_S = 3_600, 7.0
 MONOTONIC = "FAKETIME_DONT_FAKE_MONOTONIC=1"
 ZONES = ("moon-1", "moon-2", "moon-3")
@@ -62,6 +64,7 @@ class Trial:
     problems: list[str] = field(default_factory=list)
     kills: int = 0
     jumps: int = 0
+    is_full: bool = False
 
     def drain(self, history: EtcdHistory) -> None:
         """Take in what came."""
@@ -169,6 +172,9 @@ async def play(trial: Trial, history: EtcdHistory, kill_s: float, jumps: bool) -
             fault.cancel()
             with suppress(asyncio.CancelledError):
                 await fault
+        if trial.is_full:
+            looking.cancel()
+            return
         await settle(trial)
         trial.problems += [f"{name} waits, and nobody says why" for name in trial.judge.silent()]
         trial.problems += [f"{gang} is bound in part" for gang in trial.judge.in_part()]
@@ -195,6 +201,9 @@ def soak(
     budgets: Annotated[bool, typer.Option(help="Guarded Deployments; preempts; no gangs.")] = False,
     cut: Annotated[bool, typer.Option(help="Cut journals; over-fills are not explained.")] = False,
     warm_up: Annotated[float, typer.Option(help="Growth is judged after so many seconds.")] = 60,
+    stored: Annotated[
+        int, typer.Option(help="Pods that are there at the start; 1 of 10 waits, all stay.")
+    ] = 0,
     clock: Annotated[
         Path | None, typer.Option(help="libfaketimeMT.so.1: the Musters' clock jumps by hours.")
     ] = None,
@@ -218,6 +227,9 @@ def soak(
         running = {name: muster(servers, out.absolute(), name, more, clock) for name in names}
         trial = Trial(servers, plan, out.absolute(), running, keeps=not cut)
         asyncio.run(_prepare(servers, nodes))
+        if stored:
+            trial.is_full = True
+            store(servers, stored, nodes, names[0])
         if scheduler:
             servers.start_scheduler()
         if budgets:
@@ -302,10 +314,14 @@ def _table(rows: dict[str, str], grown: Sequence[Growth], trial: Trial) -> None:
         flat = "flat" if one.is_flat else "grew"
         table.add_row(f"{one.who}: {one.what}", f"{one.first:.1f} -> {one.last:.1f} ({flat})")
     for name in trial.musters:
-        mine = [one for one in trial.samples if one.who == name]
-        if len(mine) > 1:
-            text = f"RSS {mine[-1].rss_mib:.0f} MiB, {mine[-1].fds} fds, {mine[-1].cpu_s:.0f} CPU s"
+        mine = [one for one in trial.samples if one.who == name][-LAST_SAMPLES:]
+        if mine:
+            first, last = mine[0], mine[-1]
+            text = f"RSS {last.rss_mib:.0f} MiB, {last.fds} fds, {last.cpu_s:.0f} CPU s"
             table.add_row(f"{name} at the end", text)
+            share = (last.cpu_s - first.cpu_s) / max(1.0, last.time_s - first.time_s)
+            grew = f"{last.run_mib - first.run_mib:+.2f} MiB of run directory"
+            table.add_row(f"{name} in the last minute", f"{share:.1%} of a core, {grew}")
     console.print(table)
 
 

@@ -104,6 +104,9 @@ async def come_and_go(load: Load, plan: Plan, tally: Tally) -> None:
     """For the plan's seconds. Pods whose life is not over stay."""
     loop, over, gate = asyncio.get_running_loop(), asyncio.Event(), asyncio.Semaphore(AT_ONCE)
     began_s = due_s = loop.time()
+    if not plan.per_s:
+        await asyncio.sleep(plan.seconds)
+        return
     async with asyncio.TaskGroup() as group:
         for unit in units(plan):
             await asyncio.sleep(max(0.0, due_s - loop.time()))
