@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from muster.event_loop import keep_large_blocks_apart
 from muster.faults import Fault, UsageFault
 from shared.adapters.kube_access import missing_permissions
 from shared.adapters.kube_client import KubeClient
@@ -24,6 +25,7 @@ def kube_cluster(kubeconfig: str, names: Sequence[str]) -> KubeCluster:
         credentials.check()
     except KubeconfigError as error:
         raise UsageFault(f"--kubeconfig {error}") from error
+    keep_large_blocks_apart()
     return KubeCluster(KubeClient(credentials), scheduler_names(names))
 
 

@@ -1,0 +1,32 @@
+"""What a process keeps of the memory that its connections gave back."""
+
+import subprocess
+import sys
+
+import pytest
+
+# Buffers that come and go, between smaller blocks that stay.
+SCRIPT = """
+from pathlib import Path
+from muster.event_loop import keep_large_blocks_apart
+
+def resident_mib():
+    lines = Path("/proc/self/status").read_text("ascii").splitlines()
+    return next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmRSS"))
+
+keep_large_blocks_apart()
+del [bytearray(1 << 18) for _ in range(2)][:]
+before, kept, buffers = resident_mib(), [], []
+for _ in range(400):
+    buffers.append(bytearray(b"x") * (1 << 18))
+    kept.append(bytes(2_000))
+del buffers
+print(resident_mib() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc is told")
+def test_buffers_that_were_given_back_are_not_kept():
+    command = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 20, "of 100 MiB"
