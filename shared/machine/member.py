@@ -35,7 +35,7 @@ class Member:
         while True:
             owner, self.first = self.first or self.make_owner(), None
             try:
-                if waits and await self._stand_by(at_start):
+                if waits and await self._stand_by(at_start) and owner.has_looked:
                     owner = self.make_owner()  # others wrote since it looked
                 at_start = waits = False
                 if not owner.has_looked:
