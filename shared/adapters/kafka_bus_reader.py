@@ -287,7 +287,8 @@ class KafkaReader:
             if feed.next > end and reached:
                 feed.error = BusCorrupt(
                     f"Kafka at {self._settings.bootstrap}: journal {feed.journal}: ends at {end}, "
-                    f"but went up to {feed.next} before; the broker lost acknowledged records"
+                    f"but went up to {feed.next} before: the broker lost acknowledged records; "
+                    "run 'muster reset', and start with an empty --run-dir"
                 )
             elif not first <= feed.next <= end:
                 self._move(feed, min(max(feed.next, first), end))
