@@ -42,8 +42,10 @@ def _check_budgets(
 ) -> None:
     """A lower bound: victims of one budget beyond what it had left are violations for certain."""
     left = {budget.budget: budget.left for budget in ask.budgets}
+    counted = {one.budget: set(unpack(one.pods).tolist()) for one in ask.named}
     for budget, pods in sorted(ledger.covered.items()):
-        beyond = len(pods & set(victims)) - left.get(budget, 0)
+        ours = pods & set(victims) - counted.get(budget, set())
+        beyond = len(ours) - left.get(budget, 0)
         if beyond > violations:
             ledger.blame("budget", step.position, f"ask {ask.ask}: {beyond} beyond budget {budget}")
 

@@ -1,6 +1,6 @@
 """A backup of a simulated cluster, as `etcdctl snapshot` makes one, and going back to it."""
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from shared.adapters.sim_cluster import SimCluster
 from shared.adapters.sim_cluster_history import Happened, Kind
@@ -43,7 +43,11 @@ def restore(cluster: SimCluster, backup: Backup, is_bumped: bool = False) -> Non
     """
     before = cluster.pods
     cluster.revision = cluster.revision + BUMP if is_bumped else backup.revision
-    cluster.nodes, cluster.budgets = dict(backup.nodes), dict(backup.budgets)
+    cluster.nodes = dict(backup.nodes)
+    # The disruption controller forgets evictions of pods that are still there.
+    cluster.budgets = {
+        uid: structs.replace(budget, disrupted=()) for uid, budget in backup.budgets.items()
+    }
     cluster.gangs = dict(backup.gangs)
     cluster.pods = {}
     for uid, (name, batch, revision, node, gated) in backup.pods.items():

@@ -267,7 +267,7 @@ class WorldListed(Event, frozen=True, gc=False):
 
 class WorldRestored(Event, frozen=True, gc=False):
     """The cluster was restored from a backup, so what was known of it may be undone. `listed`
-    False: it begins to be listed again; True: it is known, and undone pods have other numbers.
+    False: it begins to be listed again; True: it is known, and all pods have other numbers.
     """
 
     listed: bool

@@ -26,7 +26,6 @@ from services.ingest.core.interned import (
     take_sig,
 )
 from services.ingest.core.nodes import SHARD_BITS
-from services.ingest.core.restored import undone
 from services.ingest.core.seen import Seen, by_node, by_selector
 from services.ingest.core.state import IngestState
 from services.ingest.core.table import I32
@@ -77,7 +76,7 @@ def _seen_unique(state: IngestState, seen: Seen) -> None:
     bracket = state.brackets.get("pods")
     if bracket is not None:
         if state.is_restored:
-            _forget_undone(state, seen, slots)
+            _forget_old(state, seen, slots)
             known = slots >= 0
         state.pods.marks[slots[known]] = state.mark
         is_older = known & (seen.revisions < state.pods.revisions[slots])
@@ -91,9 +90,9 @@ def _seen_unique(state: IngestState, seen: Seen) -> None:
         _admit(state, seen.part(np.flatnonzero(~known).tolist()))
 
 
-def _forget_undone(state: IngestState, seen: Seen, slots: I64) -> None:
-    """Pods whose binds a restored cluster has undone are not known any more."""
-    rows = undone(state, seen, slots)
+def _forget_old(state: IngestState, seen: Seen, slots: I64) -> None:
+    """Pods from before the cluster was restored are not known any more."""
+    rows = np.flatnonzero((slots >= 0) & (state.pods.marks[slots] != state.mark)).tolist()
     forget(state, [state.pods.slots.pop(seen.uids[row]) for row in rows])
     slots[rows] = -1
 

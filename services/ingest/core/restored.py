@@ -1,18 +1,15 @@
 """A cluster that was restored from a backup: revisions run backwards, and what was seen is undone.
 
 All of it is listed again before anything is placed (docs/adr/0027). Meanwhile no revision is
-known, so the list counts whatever it shows. Only a pod that it shows on the node on which the pod
-was seen keeps its number. All others get new ones, for a bind may have been answered and undone
-before any watch showed it: what was decided for a pod ends with its old number.
+known, so the list counts whatever it shows. Each pod gets a new number as it is listed, for a bind
+or an eviction may have been answered and undone before any watch showed it: what was decided for a
+pod ends with its old number.
 """
 
 from services.ingest.core.asking import ask
-from services.ingest.core.assigned import UNASSIGNED
-from services.ingest.core.seen import Seen
 from services.ingest.core.state import FIRST, IngestState
 from shared.events.ingest import WorldListed, WorldRestored
 from shared.events.observed import ClusterRestored
-from shared.model.columns import I64
 
 
 def cluster_restored(state: IngestState, _event: ClusterRestored) -> None:
@@ -37,21 +34,3 @@ def rewound_list_ended(state: IngestState) -> None:
     cluster_restored(state, ClusterRestored(state.seen_revision))
     for kind in (*FIRST, "objects") if has_objects else FIRST:
         ask(state, kind)
-
-
-def undone(state: IngestState, seen: Seen, slots: I64) -> list[int]:
-    """Rows of known pods that are not shown on the node on which they were seen.
-
-    `slots` is parallel to the rows, -1 for pods that are not known.
-    """
-    names = {held.code: name for name, held in state.waiting.items()}
-    rows = []
-    for row, slot in enumerate(slots.tolist()):
-        if slot < 0:
-            continue
-        shown = UNASSIGNED if seen.nodes is None else seen.nodes[row]
-        code = state.pods.nodes.item(slot)
-        held = state.node_by_id[code].node.name if code > 0 else names.get(code, UNASSIGNED)
-        if shown != held or shown == UNASSIGNED:
-            rows.append(row)
-    return rows

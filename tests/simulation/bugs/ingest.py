@@ -75,10 +75,10 @@ BUGS = (
     ),
     Bug(
         "undone-binds-kept",
-        "services.ingest.core.restored",
+        "services.ingest.core.pods",
         edit(
             """
-            rows.append(row)
+            _forget_old(state, seen, slots)
 """,
             """
             pass
