@@ -188,7 +188,7 @@ class Wire:
         return None
 
     def _end_idle(self, now_s: float) -> None:
-        """Those that were used last are used again, so the others are of a time of more requests.
+        """The connection used last is used next, so the others are left from a busier time.
         Each has 256 KiB for TLS.
         """
         while now_s - self._free[0].used_s > KEEP_S:

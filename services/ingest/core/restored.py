@@ -13,7 +13,7 @@ from shared.events.observed import ClusterRestored
 
 
 def cluster_restored(state: IngestState, _event: ClusterRestored) -> None:
-    """Forget how new everything is. Whoever watches lists all kinds from here on."""
+    """Forget all revisions. The shell lists all kinds next."""
     state.revision = state.seen_revision = 0
     state.listed_pods = state.listed_objects = 0
     state.marks.clear()
