@@ -26,6 +26,7 @@ from tests.tools import require_tool
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.xdist_group("kafka-processes")]
 PATIENCE_S = 300.0
 OUTAGE_S = 12.0
+NO_RECORD_FITS_BYTES = 64  # a batch's header alone takes 61
 HALVES = {
     "outer": ["ingest", "binding"],
     "inner": ["queueing", "placement", "permit", "preemption"],
@@ -151,7 +152,7 @@ def test_a_deleted_topic_ends_every_process_and_a_reset_goes_on(broker, tmp_path
 def test_a_record_over_the_topics_limit_ends_its_owner_and_nothing_is_lost(broker, tmp_path):
     with Halves(tmp_path, broker, "large", pods=200) as mesh:
         mesh.until_bound(20)
-        asyncio.run(set_limit(broker.bootstrap, "large.queueing", 300))
+        asyncio.run(set_limit(broker.bootstrap, "large.queueing", NO_RECORD_FITS_BYTES))
         inner = mesh.services["inner"]
         until(lambda: not inner.runs, mesh.said)
         assert inner.code == 1, inner.said()
