@@ -10,7 +10,7 @@ from shared.adapters.sim_cluster_config import SimConfig, parse_sim_config
 from shared.events import EVENTS
 
 CLUSTER = "cluster"
-LOOKS_PER_S = 50
+LOOKS_PER_S = 40
 """As many signatures are looked at again as messages are written again, where each pod has one."""
 
 

@@ -18,7 +18,7 @@ from shared.events.queueing import Confirmed, Parked, TryFailed
 from shared.model.columns import pack, unpack
 
 EFFECT_PODS = 256
-REFRESHES_PER_S = 50
+REFRESHES_PER_S = 40
 
 
 def waits(state: BindingState, event: Parked | Confirmed | TryFailed) -> None:
