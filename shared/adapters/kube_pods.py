@@ -13,8 +13,9 @@ from shared.adapters.kube_groups import Groups
 from shared.adapters.kube_objects import RawPod
 from shared.adapters.kube_refusals import Refusals
 from shared.adapters.kube_resized import resized
-from shared.adapters.kube_templates import Known, KnownLabels, Templates, raw_json
+from shared.adapters.kube_templates import Known, KnownLabels, Labels, Templates, raw_json
 from shared.adapters.times import time_ms
+from shared.adapters.worlds.pod_templates import Template
 from shared.adapters.worlds.pod_volumes import has_own_claims, volumes_of_pod
 from shared.events.base import Event
 from shared.events.observed import InputRejected, PodsDeletedSeen, PodsSeen, PodsStartedSeen
@@ -24,6 +25,7 @@ from shared.model.objects import PodSpec
 from shared.ports.cluster import PodRef
 
 FINISHED = ("Succeeded", "Failed")
+_Told = tuple[Template, Labels, str, int]
 LEAVES, STARTED = 1, 2
 """What was told of a pod with a node besides: bits."""
 
@@ -65,7 +67,7 @@ class Pods:
         self._inside: dict[str, bool] = {}
         self._gone: list[str] = []
         self._events: list[Event] = []
-        self._told: dict[str, tuple[int, int, str, int]] = {}
+        self._told: dict[str, _Told] = {}
         self._started: dict[str, int] = {}
 
     def forget(self) -> None:
@@ -93,7 +95,7 @@ class Pods:
         if node:
             start, before = pod.status.startTime, self._told.get(meta.uid)
             flags = LEAVES * bool(meta.deletionTimestamp) | STARTED * bool(start)
-            told = (known.number, labels.number, node, flags)
+            told = (known.template, labels.labels, node, flags)
             if before == told:
                 return
             self._told[meta.uid] = told

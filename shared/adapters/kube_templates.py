@@ -7,8 +7,8 @@ host ports and what it wants of other pods even where its other rules are not su
 that wait for us are refused for them.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -26,8 +26,8 @@ from shared.framework.custom import metadata_read, shown
 from shared.model.default_spread import owner_of
 from shared.model.objects import PodSpec
 
-SPECS_MAX = 100_000
-LABELS_MAX = 200_000
+LOOKUPS = 100_000
+"""For how many lookups an entry is kept that is not looked up: a pod comes three or four times."""
 NO_CLASSES: Mapping[str, PriorityClass] = {}
 AMOUNTS = ("containers", "initContainers", "overhead", "resources", "hostNetwork")
 BETWEEN = ("podAffinity", "podAntiAffinity")
@@ -68,15 +68,47 @@ class Owner(msgspec.Struct):
         return owner_of(self.kind, self.apiVersion, self.name)
 
 
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Recent(Generic[Key, Value]):
+    """A dict that forgets what has not been looked up for LOOKUPS lookups, twice as many at most.
+    Jobs and gangs that come and go each have another spec, so without that it grows for ever.
+    """
+
+    def __init__(self) -> None:
+        """Empty."""
+        self._newer: dict[Key, Value] = {}
+        self._older: dict[Key, Value] = {}
+        self._lookups = 0
+
+    def get(self, key: Key) -> Value | None:
+        """None where it is unknown, or forgotten."""
+        self._lookups += 1
+        if self._lookups > LOOKUPS:
+            self._newer, self._older, self._lookups = {}, self._newer, 0
+        found = self._newer.get(key)
+        if found is None:
+            found = self._older.get(key)
+            if found is not None:
+                self._newer[key] = found
+        return found
+
+    def add(self, key: Key, value: Value) -> None:
+        """After a lookup that found nothing."""
+        self._newer[key] = value
+
+
 class Templates:
     """What distinct specs and labels have been seen."""
 
     def __init__(self) -> None:
         """None."""
-        self._specs: dict[tuple[bytes, Labels, Labels, bytes], Known] = {}
+        self._specs: Recent[tuple[bytes, Labels, Labels, bytes], Known] = Recent()
         self._reads = metadata_read()
-        self._labels: dict[bytes, KnownLabels] = {}
-        self._owners: dict[bytes, str] = {}
+        self._labels: Recent[bytes, KnownLabels] = Recent()
+        self._owners: Recent[bytes, str] = Recent()
         self._numbers = 0
         self._encode = msgspec.json.Encoder().encode
         self._decode_labels = msgspec.json.Decoder(dict[str, str]).decode
@@ -96,11 +128,9 @@ class Templates:
         own = labels.labels if LABEL_KEYS in key else ()
         found = self._specs.get((key, own, seen, resized))
         if found is None:
-            if len(self._specs) >= SPECS_MAX:
-                self._specs.clear()
             status = msgspec.json.decode(resized) if resized else None
             found = self._read(key, dict(own), seen, status)
-            self._specs[key, own, seen, resized] = found
+            self._specs.add((key, own, seen, resized), found)
         return found
 
     def shown(self, meta: PodMeta, labels: KnownLabels) -> Labels:
@@ -116,12 +146,10 @@ class Templates:
         key = bytes(raw)
         found = self._labels.get(key)
         if found is None:
-            if len(self._labels) >= LABELS_MAX:
-                self._labels.clear()
             labels = self._decode_labels(key) if key not in (b"", b"null") else {}
             self._numbers += 1
             found = KnownLabels(self._numbers, tuple(sorted(labels.items())))
-            self._labels[key] = found
+            self._labels.add(key, found)
         return found
 
     def owner(self, raw: msgspec.Raw) -> str:
@@ -131,11 +159,9 @@ class Templates:
         key = bytes(raw)
         found = self._owners.get(key)
         if found is None:
-            if len(self._owners) >= LABELS_MAX:
-                self._owners.clear()
             owners = self._decode_owners(key) if key not in (b"", b"null") else []
             found = next((own.text() for own in owners if own.controller), "")
-            self._owners[key] = found
+            self._owners.add(key, found)
         return found
 
     def _read(

@@ -1,15 +1,21 @@
-"""A set of pod ids as one dense column: for facts about very many pods (gone, assigned).
+"""A set of pod ids, for facts that sooner or later hold of nearly every pod (gone, or on a node).
 
-Ids are dense and never used twice, so a byte per pod ever met is small and needs no hashing. It
-never forgets; it knows nothing of why a pod is in it. Other ids of that kind may be in one, too.
+Ids are dense and never used twice. The set never forgets, so it is kept in pages of PAGE ids, and a
+page whose ids are all inside costs a number in a range: what stays is the pages with pods that live
+on. Other ids of that kind may be in such a set, too.
 """
+
+from bisect import bisect_right
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shared.model.columns import I64
 
-GROWTH_MIN = 1024
+PAGE = 4096
+Marks = NDArray[np.bool_]
 
 
 class PodSet:
@@ -17,34 +23,78 @@ class PodSet:
 
     def __init__(self) -> None:
         """Empty."""
-        self._marks: NDArray[np.bool_] = np.zeros(GROWTH_MIN, np.bool_)
+        self.partial: dict[int, Marks] = {}
+        self._full: list[list[int]] = []  # ascending [first page, page after the last]
 
     def add(self, ids: I64) -> None:
         """Put ids, shape (n,), into the set."""
         if not len(ids):
             return
-        top = int(ids.max())
-        if top >= len(self._marks):
-            grown = np.zeros(max(top + 1, 2 * len(self._marks)), np.bool_)
-            grown[: len(self._marks)] = self._marks
-            self._marks = grown
-        self._marks[ids] = True
+        pages = ids // PAGE
+        low, high = int(pages.min()), int(pages.max())
+        if low == high:
+            self._add(low, ids - low * PAGE)
+            return
+        for page in np.unique(pages).tolist():
+            self._add(page, ids[pages == page] - page * PAGE)
+
+    def _add(self, page: int, places: I64) -> None:
+        marks = self.partial.get(page)
+        if marks is None:
+            if self._is_full(page):
+                return
+            marks = self.partial[page] = np.zeros(PAGE, np.bool_)
+        marks[places] = True
+        if marks.all():
+            del self.partial[page]
+            self._fill(page)
+
+    def _fill(self, page: int) -> None:
+        self._full.append([page, page + 1])
+        self._full.sort()
+        joined = self._full[:1]
+        for first, end in self._full[1:]:
+            if first == joined[-1][1]:
+                joined[-1][1] = end
+            else:
+                joined.append([first, end])
+        self._full = joined
+
+    def _is_full(self, page: int) -> bool:
+        at = bisect_right(self._full, page, key=itemgetter(0))
+        return at > 0 and page < self._full[at - 1][1]
 
     def __contains__(self, pod: int) -> bool:
-        return pod < len(self._marks) and bool(self._marks[pod])
+        page, place = divmod(pod, PAGE)
+        marks = self.partial.get(page)
+        return self._is_full(page) if marks is None else bool(marks[place])
 
     def outside(self, ids: list[int]) -> list[int]:
         """Those of the ids that are not in the set, in the same order."""
         return [pod for pod in ids if pod not in self]
 
-    def dump(self) -> bytes:
-        """Canonical bits: eight pods a byte, no zero byte at the end."""
-        return np.packbits(self._marks, bitorder="little").tobytes().rstrip(b"\0")
+    def dump(self) -> Any:
+        """Canonical: ranges of full pages, and (page, bits of eight ids a byte) of others."""
+        return [
+            [list(pages) for pages in self._full],
+            [
+                [page, np.packbits(marks, bitorder="little").tobytes()]
+                for page, marks in sorted(self.partial.items())
+            ],
+        ]
 
     @classmethod
-    def load(cls, bits: bytes) -> "PodSet":
-        """Inverse of dump."""
+    def load(cls, body: Any) -> "PodSet":
+        """Inverse of dump. Older snapshots have the bits of all ids."""
         found = cls()
-        marks = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little").astype(np.bool_)
-        found.add(np.flatnonzero(marks).astype(np.int64))
+        if isinstance(body, bytes):
+            found.add(np.flatnonzero(_marks(body)).astype(np.int64))
+            return found
+        full, partial = body
+        found._full = [list(pages) for pages in full]
+        found.partial = {page: _marks(bits) for page, bits in partial}
         return found
+
+
+def _marks(bits: bytes) -> Marks:
+    return np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little").astype(np.bool_)

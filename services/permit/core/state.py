@@ -149,9 +149,7 @@ class PermitState(MachineState):
         self.gates: dict[int, Gate] = {}
         self.attempts: dict[Key, Attempt] = {}
         self.settled = PodSet()
-        self.deleted = (
-            PodSet()
-        )  # groups that were deleted once: attempts at them may be on their way
+        self.deleted = PodSet()  # groups, not pods; attempts at them may be on their way
         self.member_of: dict[int, Key] = {}
         self.todo: set[Key] = set()
         self.timers: list[tuple[int, int]] = []

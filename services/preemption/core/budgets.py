@@ -14,72 +14,56 @@ from shared.events.ingest import BudgetSet
 from shared.events.preemption import BudgetLeft, BudgetNamed
 from shared.model.columns import I64, pack, unpack
 
-GROWTH_MIN = 1024
-
 
 class Coverage:
-    """Which budgets cover a pod: a column for the usual one budget, a dict for pods with more."""
+    """Which budgets cover a pod."""
 
     def __init__(self) -> None:
         """Nothing is covered."""
-        self._first = np.zeros(GROWTH_MIN, np.int32)
-        self._more: dict[int, list[int]] = {}
+        self._budgets: dict[int, tuple[int, ...]] = {}  # by pod, ascending
 
     def add(self, budget: int, ids: I64) -> None:
         """These pods are covered, too."""
-        if not len(ids):
-            return
-        top = int(ids.max())
-        if top >= len(self._first):
-            grown = np.zeros(max(top + 1, 2 * len(self._first)), np.int32)
-            grown[: len(self._first)] = self._first
-            self._first = grown
-        for pod in ids[self._first[ids] > 0].tolist():
-            if budget not in self.of(pod):
-                self._more.setdefault(pod, []).append(budget)
-        self._first[ids[self._first[ids] == 0]] = budget
+        alone, known = (budget,), self._budgets
+        for pod in ids.tolist():
+            before = known.setdefault(pod, alone)
+            if budget not in before:
+                known[pod] = tuple(sorted((*before, budget)))
 
-    def of(self, pod: int) -> list[int]:
+    def of(self, pod: int) -> tuple[int, ...]:
         """The budgets of a pod, ascending."""
-        first = int(self._first[pod]) if pod < len(self._first) else 0
-        return sorted([first, *self._more.get(pod, ())]) if first else []
+        return self._budgets.get(pod, ())
 
     def forget(self, ids: I64) -> None:
         """Pods that are gone."""
-        self._first[ids[ids < len(self._first)]] = 0
-        if self._more:
+        if self._budgets:
             for pod in ids.tolist():
-                self._more.pop(pod, None)
+                self._budgets.pop(pod, None)
 
     def drop(self, budget: int) -> None:
         """A budget that is gone."""
-        for pod in sorted(self._more):
-            left = [other for other in self.of(pod) if other != budget]
-            self._first[pod] = left[0] if left else 0
-            self._more[pod] = left[1:]
-            if not left[1:]:
-                del self._more[pod]
-        self._first[self._first == budget] = 0
+        for pod in [pod for pod, budgets in self._budgets.items() if budget in budgets]:
+            left = tuple(other for other in self._budgets.pop(pod) if other != budget)
+            if left:
+                self._budgets[pod] = left
 
     def dump(self) -> Any:
         """Covered pods ascending, each with its lowest budget; then the pods with more."""
-        ids = np.flatnonzero(self._first).astype(np.int64)
-        lowest = self._first[ids].astype(np.int64)
-        more = [(pod, self.of(pod)) for pod in sorted(self._more)]
-        if more:
-            rows = np.searchsorted(ids, [pod for pod, _budgets in more])
-            lowest[rows] = [budgets[0] for _pod, budgets in more]
-        return [pack(ids), pack(lowest), [[pod, budgets[1:]] for pod, budgets in more]]
+        found = sorted(self._budgets.items())
+        ids = np.array([pod for pod, _budgets in found], np.int64)
+        lowest = np.array([budgets[0] for _pod, budgets in found], np.int64)
+        more = [[pod, list(budgets[1:])] for pod, budgets in found if len(budgets) > 1]
+        return [pack(ids), pack(lowest), more]
 
     @classmethod
     def load(cls, body: Any) -> "Coverage":
         """Inverse of dump."""
         ids, lowest, more = body
         found = cls()
-        rows = unpack(ids)
-        found.add(1, rows)
-        found._first[rows] = unpack(lowest)
-        found._more = {pod: list(budgets) for pod, budgets in more}
+        pairs = zip(unpack(ids).tolist(), unpack(lowest).tolist(), strict=True)
+        found._budgets = {pod: (budget,) for pod, budget in pairs}
+        for pod, budgets in more:
+            found._budgets[pod] += tuple(budgets)
         return found
 
 

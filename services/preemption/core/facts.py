@@ -14,6 +14,7 @@ def pods(state: PreemptionState, event: PodsGone | PodsAssigned | Bound) -> None
     is_gone = isinstance(event, PodsGone)
     if is_gone:
         state.gone.add(ids)
+        state.placed.add(ids)  # or those that never had a node would stay outside for ever
         state.budgets.coverage.forget(ids)
     else:
         state.placed.add(ids)

@@ -131,7 +131,7 @@ class PreemptionState(MachineState):
         self.victims: dict[int, Victim] = {}
         self.budgets = Budgets()
         self.gone = PodSet()
-        self.placed = PodSet()
+        self.placed = PodSet()  # those that are gone are in both
         self.by_pod: dict[int, int] = {}
         self.todo: set[int] = set()  # something is to be decided, whatever others do
         self.line: set[int] = set()  # want a dry run or a choice, when it is their turn

@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from shared.adapters import kube_templates
 from shared.adapters.kube_objects import RawPodSpec
-from shared.adapters.kube_templates import Known, Templates
+from shared.adapters.kube_templates import Known, Recent, Templates
 from shared.model.objects import GPU, GpuRequest, HostPort
 
 GI = 1 << 30
@@ -28,6 +29,16 @@ def known(status: dict[str, Any] | None = None, **spec: Any) -> Known:
 
 def requests(found: Known) -> dict[str, int]:
     return dict(found.template.spec.requests)
+
+
+def test_what_is_not_looked_up_is_forgotten(monkeypatch):
+    monkeypatch.setattr(kube_templates, "LOOKUPS", 10)
+    recent: Recent[int, str] = Recent()
+    recent.add(1, "used")
+    recent.add(2, "unused")
+    for _ in range(25):
+        assert recent.get(1) == "used"
+    assert recent.get(2) is None
 
 
 @pytest.mark.parametrize("restarts", ["Never", "OnFailure"])

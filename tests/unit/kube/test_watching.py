@@ -12,6 +12,7 @@ from shared.adapters import (
     kube_merge,
     kube_pods,
     kube_refusals,
+    kube_templates,
     kube_watch,
 )
 from shared.adapters.kube_cluster import KubeCluster
@@ -105,6 +106,20 @@ async def _later(api: FakeApi) -> None:
     api.pod("a", nodeName="node-0")
     await asyncio.sleep(0.05)
     api.delete("pods", "a")
+
+
+async def test_a_pod_whose_spec_was_forgotten_meanwhile_is_not_told_again(
+    watch: Watch, api: FakeApi, monkeypatch
+):
+    monkeypatch.setattr(kube_templates, "LOOKUPS", 1)
+    api.pod("a", nodeName="node-0")
+    for number in range(4):
+        api.pod(f"other-{number}", priority=number)
+    await watch.until(lambda: len(watch.names()) == 5)
+    api.put("pods", "a", status={"phase": "Running"})
+    api.pod("last")
+    await watch.until(lambda: "last" in watch.names())
+    assert watch.names().count("a") == 1
 
 
 async def test_what_no_scheduling_field_shows_is_not_told(watch: Watch, api: FakeApi):

@@ -1,12 +1,15 @@
 """What a budget still allows while its status lags behind our evictions."""
 
+import numpy as np
+
 from services.preemption.core import PreemptionCore
 from shared.events.binding import Evicted, EvictionFailed
-from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsGone
+from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsAssigned, PodsGone
 from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationStale
 from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked
 from shared.events.queueing import PreemptAsked
 from shared.model.columns import pack
+from shared.model.podset import PAGE
 from shared.testing.steps import Steps
 
 FIRST, SECOND = 50, 51
@@ -106,19 +109,31 @@ def test_a_deleted_budget_is_not_told():
     mesh = evicted(1)
     mesh.when(BudgetGone(1))
     assert left(mesh) is None
-    assert mesh.state.budgets.coverage.of(2) == []
+    assert mesh.state.budgets.coverage.of(2) == ()
 
 
 def test_a_pod_may_have_several_budgets():
     mesh = evicted(1)
     mesh.when(status(5, budget=2, covered=[1, 2]), status(9, budget=3, covered=[2]))
     mesh.reload()
-    assert mesh.state.budgets.coverage.of(2) == [1, 2, 3]
+    assert mesh.state.budgets.coverage.of(2) == (1, 2, 3)
     mesh.when(BudgetGone(1))
-    assert mesh.state.budgets.coverage.of(2) == [2, 3]
-    assert mesh.state.budgets.coverage.of(3) == []
+    assert mesh.state.budgets.coverage.of(2) == (2, 3)
+    assert mesh.state.budgets.coverage.of(3) == ()
     mesh.when(PodsGone(pack([2])))
-    assert mesh.state.budgets.coverage.of(2) == []
+    assert mesh.state.budgets.coverage.of(2) == ()
+
+
+def test_pods_that_are_gone_leave_nothing_behind():
+    """200 pods a second are half a billion ids a month."""
+    mesh = Steps(PreemptionCore(1))
+    last = 3 * PAGE - 1
+    everyone = np.arange(1, last + 1, dtype=np.int64)
+    mesh.when(status(1, covered=everyone), PodsAssigned(0, pack([1]), pack([7]), pack([30])))
+    mesh.when(PodsGone(pack(everyone[:-1])))
+    state = mesh.state
+    assert state.budgets.coverage.dump() == [pack([last]), pack([1]), []]
+    assert [len(ids.partial) for ids in (state.gone, state.placed)] == [2, 2], "0 is no pod's id"
 
 
 def test_budgets_used_up_meanwhile_are_another_round():
