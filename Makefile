@@ -86,7 +86,7 @@ soak: $(DEV_STAMP) ## Run Muster on a real API server for minutes, under kills o
 	@$(BIN)/python -m tests.soak $(ARGS)
 
 schemas: $(DEV_STAMP) ## Write schemas/ and docs/transitions.md from the types and tables
-	@$(BIN)/python -m muster.schemas && $(BIN)/python -m muster.diagrams && $(BIN)/python -m tests.contract.add_golden && $(BIN)/python -m tests.contract.add_snapshots
+	@$(BIN)/python -m muster.generate.schemas && $(BIN)/python -m muster.generate.diagrams && $(BIN)/python -m tests.contract.add_golden && $(BIN)/python -m tests.contract.add_snapshots
 
 venv: $(DEV_STAMP) ## Make the virtual environment with the development requirements
 

@@ -14,11 +14,11 @@ from time import process_time
 
 import numpy as np
 
-from shared.framework import sweep
-from shared.framework.kernel import Kernel
-from shared.framework.signature import Signature
-from shared.framework.table import NodeTable
 from shared.model.objects import GpuRequest, Node, PodSpec
+from shared.scheduling.cycle import sweep
+from shared.scheduling.cycle.kernel import Kernel
+from shared.scheduling.cycle.signature import Signature
+from shared.scheduling.table.table import NodeTable
 
 MI, GI = 1 << 20, 1 << 30
 NODES = 5_000

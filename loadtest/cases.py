@@ -11,8 +11,8 @@ from typing import Any
 
 from loadtest import journals_at_rest, kafka
 from loadtest.one_process import Case, Run, measure
-from shared.adapters.worlds.flood import Flood, flood_world
-from shared.adapters.worlds.settings import data_root
+from shared.worlds.flood import Flood, flood_world
+from shared.worlds.settings import data_root
 
 NODES = 5_000
 Figures = list[dict[str, Any]]

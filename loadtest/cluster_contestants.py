@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.cluster_load import PODS, Load, each, node_name
-from shared.adapters.kube_bodies import binding
-from shared.adapters.kube_client import ApiError
-from shared.adapters.kube_objects import Meta
+from shared.kubernetes.client.client import ApiError
+from shared.kubernetes.objects.structs import Meta
+from shared.kubernetes.writing.bodies import binding
 from shared.ports.cluster import BindRequest
 from shared.testing.kube_options import LOAD_TEST
 from shared.testing.kube_server import KubeServers

@@ -12,13 +12,13 @@ import msgspec
 
 from loadtest.cluster_load import Load, pod_names
 from loadtest.cluster_measure import Figures, Sizes, bill, figure, on_fresh_cluster
-from shared.adapters.kube_groups import Groups
-from shared.adapters.kube_lists import list_into
-from shared.adapters.kube_objects import Change, RawPod
-from shared.adapters.kube_pods import Pods
-from shared.adapters.kube_refusals import Refusals
-from shared.adapters.kube_resources import PODS_PATH, UNFINISHED, PodReader
 from shared.events.observed import PodsSeen
+from shared.kubernetes.objects.structs import Change, RawPod
+from shared.kubernetes.watching.lists import list_into
+from shared.kubernetes.watching.pod_groups import Groups
+from shared.kubernetes.watching.pods import Pods
+from shared.kubernetes.watching.refused_pods import Refusals
+from shared.kubernetes.watching.resources import PODS_PATH, UNFINISHED, PodReader
 from shared.model.columns import split
 from shared.ports.cluster import PodRead, PodRef
 from shared.testing.kube_server import KubeServers

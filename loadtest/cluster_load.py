@@ -25,9 +25,9 @@ from typing import Any
 
 import msgspec
 
-from shared.adapters.kube_client import ApiError, KubeClient
-from shared.adapters.kube_credentials import Credentials
-from shared.adapters.kube_objects import Change, Meta
+from shared.kubernetes.client.client import ApiError, KubeClient
+from shared.kubernetes.client.credentials import Credentials
+from shared.kubernetes.objects.structs import Change, Meta
 from shared.testing.kube_objects import node, pod
 
 NODES = "/api/v1/nodes"

@@ -11,7 +11,7 @@ from typing import Any
 
 from loadtest.cluster_contestants import CONTESTANTS, Contestant, fresh_cluster, log_end
 from loadtest.cluster_load import Load
-from muster.event_loop import loop_factory
+from muster.app.event_loop import loop_factory
 from shared.testing.kube_server import KubeServers
 from shared.testing.server_process import ServerProcess
 

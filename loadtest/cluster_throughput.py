@@ -22,7 +22,7 @@ from loadtest.cluster_measure import (
     ready,
     used,
 )
-from shared.adapters.kube_objects import Meta
+from shared.kubernetes.objects.structs import Meta
 from shared.testing.kube_server import KubeServers
 
 SETTLE_S = 2.0

@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 
 from loadtest.one_process import Case, play
-from muster.mesh import all_journals, make_core
-from shared.adapters.snapshot_directory import DirectorySnapshots
-from shared.adapters.snapshot_memory import MemorySnapshots
-from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
-from shared.adapters.worlds.flood import Flood, flood_world
+from muster.app.mesh import all_journals, make_core
+from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine.fold import fold
 from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotStore
-from shared.replay.side_by_side import Part, Source, processes_for, replay_all
+from shared.replay.parallel import Part, Source, processes_for, replay_all
+from shared.snapshots.directory import DirectorySnapshots
+from shared.snapshots.memory import MemorySnapshots
+from shared.worlds.flood import Flood, flood_world
 
 NEVER_MS = 1_000_000_000
 

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from loadtest.journals import Timing, timing
 from loadtest.processes import COMMAND, ProcessMesh
-from muster.mesh import all_journals, partitions
-from shared.adapters.kafka_bus import KafkaBus
-from shared.adapters.kafka_bus_settings import KafkaSettings
+from muster.app.mesh import all_journals, partitions
+from shared.bus.kafka.bus import KafkaBus
+from shared.bus.kafka.settings import KafkaSettings
 from shared.events.binding import Bound
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader

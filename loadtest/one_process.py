@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.journals import Timing, timing
-from muster.mesh import Mesh, all_journals
-from shared.adapters.sim_cluster import SimCluster
-from shared.adapters.sim_cluster_config import SimConfig
-from shared.adapters.snapshot_directory import DirectorySnapshots
-from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from muster.app.mesh import Mesh, all_journals
+from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.columns import split
 from shared.model.world import World
+from shared.simulated.cluster import SimCluster
+from shared.simulated.config import SimConfig
+from shared.snapshots.directory import DirectorySnapshots
 
 POLL_S = 0.005
 

@@ -13,14 +13,14 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from shared.framework.custom import HIGHER, Nodes, Plugin, Pod
-from shared.framework.custom import Node as ShownNode
-from shared.framework.kernel import Kernel
-from shared.framework.profile import Plugins
-from shared.framework.signature import Signature
-from shared.framework.table import NodeTable
 from shared.model.objects import Node, PodSpec
 from shared.model.profile import DEFAULT_FILTERS, DEFAULT_SCORES, CustomPlugin, Profile
+from shared.scheduling.api.custom import HIGHER, Nodes, Plugin, Pod
+from shared.scheduling.api.custom import Node as ShownNode
+from shared.scheduling.cycle.kernel import Kernel
+from shared.scheduling.cycle.signature import Signature
+from shared.scheduling.profile import Plugins
+from shared.scheduling.table.table import NodeTable
 from shared.testing.custom_plugins import SHA256, known
 
 NODES, PODS, ROUNDS = 1_000, 200, 9

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from muster.mesh import all_journals
+from muster.app.mesh import all_journals
 
 ROOT = Path(__file__).resolve().parents[1]
 START_S = 300.0

@@ -2,13 +2,13 @@
 
 import sys
 
-from muster.faults import EXIT_INTERRUPTED
+from muster.cli.errors import EXIT_INTERRUPTED
 
 
 def main() -> int:
     """Run one command; returns the exit code. Ctrl-C may come while the modules load."""
     try:
-        from muster.cli import main as run
+        from muster.cli.main import main as run
 
         return run()
     except KeyboardInterrupt:

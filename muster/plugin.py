@@ -1,8 +1,8 @@
 """What a plugin of a user is written with: `from muster.plugin import Plugin` (docs/plugins.md)."""
 
-from shared.framework.custom import HIGHER, LOWER, Amounts, Node, Nodes, Plugin, Pod
-from shared.framework.custom_post_filter import Evict, RefusedNodes, RunningPod, Stop
 from shared.ports.bind_plugin import BindPlugin, BoundPod
+from shared.scheduling.api.custom import HIGHER, LOWER, Amounts, Node, Nodes, Plugin, Pod
+from shared.scheduling.api.custom_post_filter import Evict, RefusedNodes, RunningPod, Stop
 
 __all__ = [
     "HIGHER",

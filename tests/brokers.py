@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from shared.adapters.kafka_bus_settings import KafkaSettings
+from shared.bus.kafka.settings import KafkaSettings
 from shared.testing.kafka_server import (
     INSTALL_COMMAND,
     KafkaBroker,

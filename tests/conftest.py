@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from shared.adapters.worlds.settings import data_root
+from shared.worlds.settings import data_root
 from tests import collected, tools
 from tests.e2e import recovery
 from tests.simulation import coverage_files

@@ -26,17 +26,17 @@ from loadtest.workloads.ops import (
     Op,
     Workload,
 )
-from muster.mesh import Mesh, all_journals
-from shared.adapters.sim_cluster import SimCluster
-from shared.adapters.sim_cluster_config import SimConfig
-from shared.adapters.snapshot_directory import DirectorySnapshots
-from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from muster.app.mesh import Mesh, all_journals
+from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.events.observed import PodsSeen
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.cluster_objects import ClusterObject
 from shared.model.columns import split
 from shared.model.objects import Node
 from shared.model.world import Arrival, World
+from shared.simulated.cluster import SimCluster
+from shared.simulated.config import SimConfig
+from shared.snapshots.directory import DirectorySnapshots
 
 LOOK_S = 0.005
 LIMIT_S = 300.0

@@ -23,7 +23,7 @@ from shared.events.ingest import NodesSet, PodsAssigned, PodsGone
 from shared.events.observed import BindAnswers
 from shared.events.permit import GangCommitted
 from shared.events.placement import Reserved, VolumesBound, VolumesChosen
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import unpack
 
 UNASSIGNED = -1

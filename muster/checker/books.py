@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from muster.checker.between import Around, Neighbours, Pairs
 from muster.checker.fits import Load
+from muster.checker.inter_pod_rules import Around, Neighbours, Pairs
 from muster.checker.journals import Problem
 from muster.checker.volumes import Volumes
 from shared.events.placement import ShardDigest

@@ -12,14 +12,7 @@ from typing import Any
 from muster.checker.journals import Journal, Problem
 from shared.events.base import Event
 from shared.events.binding import BindFailed, Bound
-from shared.events.ingest import (
-    Happened,
-    NodesGone,
-    NodesSet,
-    PodsAssigned,
-    PodsGone,
-    PodsPending,
-)
+from shared.events.ingest import Happened, NodesGone, NodesSet, PodsAssigned, PodsGone, PodsPending
 from shared.events.placement import NominationReady
 from shared.events.queueing import Activated, Dispatched, Woken
 from shared.model.columns import unpack

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.cluster_objects import ClusterObject
 from shared.model.objects import Node, PodSpec
 

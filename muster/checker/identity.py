@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from muster.checker.between import HOST_LABEL
 from muster.checker.facts import Facts
 from muster.checker.history import ClusterHistory
+from muster.checker.inter_pod_rules import HOST_LABEL
 from muster.checker.journals import Problem
 from shared.model.objects import PodSpec, PodTerm, Requirement
 

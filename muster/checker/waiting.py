@@ -9,10 +9,10 @@ import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
-from muster.checker.between import ONE_SHARD, Around, Neighbours, Pairs, keeps_to_hosts
 from muster.checker.facts import Facts
 from muster.checker.fits import Load, static_obstacle, surely_fits
 from muster.checker.history import ClusterHistory, PodTruth
+from muster.checker.inter_pod_rules import ONE_SHARD, Around, Neighbours, Pairs, keeps_to_hosts
 from muster.checker.journals import Journal, Problem
 from shared.events.base import Event
 from shared.events.ingest import PodsPending

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from shared.adapters.bus_watches import Watches
+from shared.bus.watches import Watches
 from shared.ports.bus import (
     AppendUnknown,
     BusUnavailable,

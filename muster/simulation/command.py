@@ -7,10 +7,10 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
+from muster.cli.terminal import print_line
 from muster.simulation import coverage
 from muster.simulation.run import Result, simulate
 from muster.simulation.scenario import PLACEMENTS, make_scenario
-from muster.terminal import print_line
 from shared.model.world import World
 
 Say = Callable[[str], None]

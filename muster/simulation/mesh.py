@@ -4,16 +4,15 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from muster.mesh import make_core, readers_of
+from muster.app.mesh import make_core, readers_of
 from muster.simulation.bus import SimBus, SimLog
 from muster.simulation.network import SimNetwork, Wire
 from muster.simulation.process import Process, SimCrash
 from muster.simulation.scenario import Scenario, journals
 from muster.simulation.virtual_time import SimClock
-from services.binding.service import BindingShell
-from services.ingest.service import IngestShell
-from services.placement.service import PlacementShell
-from shared.adapters.snapshot_memory import MemorySnapshots
+from services.binding.shell import BindingShell
+from services.ingest.shell import IngestShell
+from services.placement.shell import PlacementShell
 from shared.machine.crash import CrashPoint
 from shared.machine.reset import EpochBus, EpochStore
 from shared.machine.runtime import EpochOver, OwnershipLost, QuietShell, Shell
@@ -21,6 +20,7 @@ from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import service_of
 from shared.ports.bus import Bus, BusUnavailable
 from shared.ports.snapshots import SnapshotStore
+from shared.snapshots.memory import MemorySnapshots
 
 RESTART_S = 0.2
 

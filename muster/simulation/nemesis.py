@@ -13,18 +13,8 @@ from muster.checker.journals import decode_events
 from muster.simulation.mesh import SimMesh
 from muster.simulation.network import Way
 from muster.simulation.process import Process
-from muster.simulation.scenario import (
-    SPREADERS,
-    Crash,
-    Jump,
-    Mutation,
-    Restore,
-    Takeover,
-)
+from muster.simulation.scenario import SPREADERS, Crash, Jump, Mutation, Restore, Takeover
 from muster.simulation.worlds import BALLAST, make_node, make_spec
-from shared.adapters.sim_cluster import SimCluster
-from shared.adapters.sim_cluster_backup import BUSY, Backup, back_up, restore
-from shared.adapters.sim_cluster_pod import SimPod
 from shared.events.observed import PodsSeen
 from shared.events.permit import HoldAsked
 from shared.machine.crash import CrashPoint
@@ -33,6 +23,9 @@ from shared.model.columns import split
 from shared.model.default_spread import Spreader
 from shared.model.ids import PERMIT, placement
 from shared.model.world import Arrival
+from shared.simulated.backup import BUSY, Backup, back_up, restore
+from shared.simulated.cluster import SimCluster
+from shared.simulated.pod import SimPod
 
 RETRY_S = 0.1
 FOREIGN_CPU_MILLI = 1_000

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from muster.checker.history import Post
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.ports.cluster import (
     NO_MARKS,
     BindRequest,

@@ -3,12 +3,12 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from muster.checker.between import named
 from muster.checker.history import ClusterHistory, PodTruth, Post
-from shared.adapters.sim_cluster import SimCluster
+from muster.checker.inter_pod_rules import named
 from shared.model.cluster_objects import Namespace
 from shared.model.columns import split
 from shared.model.world import Arrival
+from shared.simulated.cluster import SimCluster
 
 
 def digest(records: Mapping[str, Sequence[bytes]]) -> str:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from muster.rhythm import rhythm
+from muster.app.pacing import rhythm
 from muster.simulation.network import SimNetwork
 from muster.simulation.virtual_time import SimClock
 from shared.events.base import Event

@@ -16,13 +16,7 @@ from shared.model.cluster_objects import (
     ReplicaSet,
     Service,
 )
-from shared.model.objects import (
-    PodSpec,
-    PodTerm,
-    PreferredPodTerm,
-    Requirement,
-    SpreadConstraint,
-)
+from shared.model.objects import PodSpec, PodTerm, PreferredPodTerm, Requirement, SpreadConstraint
 from shared.model.world import Arrival, World
 
 HOST, ZONE = "kubernetes.io/hostname", "zone"

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from muster.app.mesh import make_core
 from muster.checker.check import Report, check
 from muster.checker.history import ClusterHistory
 from muster.checker.journals import Problem
-from muster.mesh import make_core
 from muster.simulation import coverage
 from muster.simulation.bus import SimBus, SimLog
 from muster.simulation.mesh import SimMesh
@@ -21,15 +21,15 @@ from muster.simulation.refold import Valid, refold
 from muster.simulation.scenario import Scenario
 from muster.simulation.virtual_time import SimClock, SimulationStuck, VirtualLoop
 from muster.simulation.worlds import BALLAST
-from shared.adapters.sim_cluster import SimCluster
-from shared.adapters.sim_cluster_config import SimConfig
-from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.events.placement import Refused
 from shared.events.queueing import Confirmed, GangWaits, ReasonsAsked
 from shared.machine.record import Record, decode, own_events
 from shared.machine.reset import ResetFailed, renamed, reset
 from shared.machine.runtime import Host
 from shared.ports.bus import AppendUnknown, BusUnavailable
+from shared.simulated.cluster import SimCluster
+from shared.simulated.config import SimConfig
+from shared.snapshots.memory import MemorySnapshots
 
 POLL_S = 0.5
 QUIET_S = 1.5

@@ -11,11 +11,11 @@ from typing import Any
 from muster.simulation.bus import BusFaults
 from muster.simulation.network import NetworkFaults
 from muster.simulation.worlds import make_world
+from shared.extenders.port import Judges
 from shared.machine.crash import CrashPoint
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import placement
 from shared.model.world import World
-from shared.ports.extenders import Judges
 
 PLACEMENTS = 3
 HEAL_S = 22.0

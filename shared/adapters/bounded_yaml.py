@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from shared.adapters.worlds.errors import shown
+from shared.kubernetes.objects.errors import shown
 
 DEPTH_MAX = 100
 # As go-yaml, which kubectl reads with: few aliases may stand for much, many for ten times the text.

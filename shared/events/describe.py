@@ -11,7 +11,7 @@ from typing import Any
 from shared.events import binding, ingest, observed, permit, placement, preemption, queueing
 from shared.events.base import Configured, Event
 from shared.events.names import Names, Subject, column_of
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import size, split, unpack_totals
 
 NAMED_MAX = 3

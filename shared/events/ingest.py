@@ -277,8 +277,8 @@ class WorldRestored(Event, frozen=True, gc=False):
 
 
 class Happened(Event, frozen=True, gc=False):
-    """Events of these kinds (shared/model/wakes.py) are among the facts told so far; only kinds for
-    which a plugin of a user may have pods wait.
+    """Cluster events of these kinds (shared/model/cluster_event_kinds.py) have happened. Only kinds
+    are named for which a user's plugin may have pods wait.
     """
 
     kinds: tuple[str, ...]

@@ -9,20 +9,8 @@ from itertools import zip_longest
 import msgspec
 
 from shared.events.base import Event
-from shared.events.ingest import (
-    GangSet,
-    NodesGone,
-    NodesSet,
-    PodsNamed,
-    PodsPending,
-)
-from shared.events.observed import (
-    GangsSeen,
-    InputRejected,
-    NodesDeletedSeen,
-    NodesSeen,
-    PodsSeen,
-)
+from shared.events.ingest import GangSet, NodesGone, NodesSet, PodsNamed, PodsPending
+from shared.events.observed import GangsSeen, InputRejected, NodesDeletedSeen, NodesSeen, PodsSeen
 from shared.events.placement import CandidatesFound, PlacesFound
 from shared.events.preemption import DryRunAsked, GangNominateAsked, NominateAsked
 from shared.model.columns import pack, split, unpack

@@ -156,7 +156,7 @@ class InputRejected(Event, frozen=True, gc=False):
 class BindAnswers(Event, frozen=True, gc=False):
     """Answers to the binds of one effect: codes and revisions run parallel to `ids`.
 
-    Codes are those of `shared.model.answers.Answer`; `nodes` (packed node ids, -1 unassigned)
+    Codes are those of `shared.model.api_outcome.Answer`; `nodes` (packed node ids, -1 unassigned)
     only for answers that come from a read. `texts` say why an extender or a plugin of a user did
     not bind them.
     """

@@ -21,7 +21,7 @@ from shared.events.base import Event
 from shared.events.observed import PodsSeen
 from shared.machine.record import RECORD_FORMAT_VERSION, Claim
 from shared.machine.runtime import Host, append_claim
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import split, unpack
 from shared.ports.bus import Bus, JournalName, WrongPosition
 from shared.ports.cluster import Cluster, PodRef

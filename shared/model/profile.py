@@ -4,16 +4,9 @@ weights and arguments. Values only, after defaults and multiPoint; names are kub
 
 from msgspec import Struct, structs
 
+from shared.extenders.values import Extender
 from shared.model.election import Election
-from shared.model.extenders import Extender
-from shared.model.objects import (
-    CPU,
-    MEMORY,
-    PodSpec,
-    PreferredTerm,
-    SelectorTerm,
-    SpreadConstraint,
-)
+from shared.model.objects import CPU, MEMORY, PodSpec, PreferredTerm, SelectorTerm, SpreadConstraint
 from shared.model.post_filter import FIRST
 
 LEAST_ALLOCATED, MOST_ALLOCATED = "LeastAllocated", "MostAllocated"

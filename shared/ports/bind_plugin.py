@@ -6,8 +6,8 @@ recorded. If the process ends first they run again, so they have to bear running
 
 from typing import ClassVar
 
-from shared.framework.custom import METHODS, Plugin, Pod
 from shared.model.objects import PodSpec
+from shared.scheduling.api.custom import METHODS, Plugin, Pod
 
 TIMEOUT_S = 60.0
 
@@ -27,7 +27,7 @@ class BoundPod(Pod):
 class BindPlugin(Plugin):
     """Extend it and write the methods you need; see docs/plugins.md. `reads` as of `Plugin`; a
     method that takes longer than `timeout_s` has failed. Pods that `permit` refuses wait for one of
-    the events `wakes` (shared/model/wakes.py; None = any, empty = none).
+    the events `wakes` (shared/model/cluster_event_kinds.py; None = any, empty = none).
     """
 
     timeout_s: ClassVar[float] = TIMEOUT_S

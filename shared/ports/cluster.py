@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from shared.events.base import Event
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.volumes import Choice
 
 KINDS: tuple[str, ...] = ("nodes", "budgets", "gangs", "pods")

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from shared.machine.reader import Reader
 from shared.machine.record import Record
 from shared.ports.bus import Bus, JournalName
-from shared.replay.beginning import reader_at
+from shared.replay.start_points import reader_at
 
 
 class _Head:

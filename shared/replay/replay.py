@@ -23,7 +23,7 @@ from shared.machine.record import (
 )
 from shared.ports.bus import Bus, BusCorrupt, CutAway
 from shared.ports.snapshots import SnapshotBad, SnapshotStore
-from shared.replay.beginning import beginnings
+from shared.replay.start_points import beginnings
 
 Inputs = list[tuple[Consumed, list[tuple[int, Record]]]]
 SHOWN_CHARACTERS = 400  # of an event: the columns of a big batch would fill the screen

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from shared.framework.custom import (
+from shared.model.profile import CustomPlugin
+from shared.scheduling.api.custom import (
     HIGHER,
     LOWER,
     PLUGINS,
@@ -17,7 +18,6 @@ from shared.framework.custom import (
     Pod,
     Registered,
 )
-from shared.model.profile import CustomPlugin
 
 SHA256 = "0" * 64
 

@@ -7,7 +7,7 @@ import json
 
 import msgspec
 
-from muster.schemas import ROOT
+from muster.generate.schemas import ROOT
 from shared.machine.record import FORMAT, Record, encode
 from shared.testing.examples import all_event_types, example
 

@@ -9,13 +9,13 @@ import logging
 import zlib
 from typing import Any
 
-from muster.mesh import make_core
-from muster.schemas import ROOT
+from muster.app.mesh import make_core
+from muster.generate.schemas import ROOT
 from muster.simulation.run import simulate
 from muster.simulation.scenario import PLACEMENTS, make_scenario
-from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.machine.fold import Folded
 from shared.ports.snapshots import SnapshotMeta
+from shared.snapshots.memory import MemorySnapshots
 
 PATH = ROOT / "golden" / "snapshots.jsonl"
 SEEDS = range(1, 7)

@@ -7,23 +7,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from shared.adapters.kube_client import KubeClient
-from shared.adapters.kube_cluster import KubeCluster
-from shared.adapters.kube_credentials import Credentials
-from shared.adapters.kube_kinds import Kind
-from shared.adapters.sim_cluster import SimCluster
-from shared.adapters.sim_cluster_client import SimClusterClient
-from shared.adapters.sim_cluster_server import SimClusterServer
 from shared.events.observed import PodsSeen
+from shared.kubernetes.client.client import KubeClient
+from shared.kubernetes.client.credentials import Credentials
+from shared.kubernetes.client.kinds import Kind
+from shared.kubernetes.cluster import KubeCluster
 from shared.model.objects import Node, PodSpec
 from shared.model.world import Arrival, World
 from shared.ports.cluster import Cluster
+from shared.simulated.client import SimClusterClient
+from shared.simulated.cluster import SimCluster
+from shared.simulated.server import SimClusterServer
 from shared.testing.etcd_store import EtcdStore
 from shared.testing.kube_credentials import write_kubeconfig
 from shared.testing.kube_objects import node, pod
 from shared.testing.kube_server import KubeServers
 from tests.live.others import MERGE, OTHERS, body_of, collection, key
-from tests.unit.kube.fake_api import FakeApi
+from tests.unit.kubernetes.fake_api import FakeApi
 
 NAMESPACE = "default"
 

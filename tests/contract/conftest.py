@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing.kafka_server import (
-    KafkaBroker,
-)
+from shared.testing.kafka_server import KafkaBroker
 from tests.brokers import running_broker
 from tests.contract.stores import (
     KafkaStore,

@@ -4,10 +4,10 @@ from itertools import count
 from pathlib import Path
 from typing import Protocol
 
-from shared.adapters.kafka_bus import KafkaBus
-from shared.adapters.kafka_bus_settings import KafkaSettings
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
-from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.bus.kafka.bus import KafkaBus
+from shared.bus.kafka.settings import KafkaSettings
+from shared.bus.memory import MemoryBus, MemoryLog
+from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.ports.bus import Bus
 
 _prefixes = count()

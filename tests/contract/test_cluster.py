@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 import pytest
 
-from shared.adapters.kube_kinds import OTHER_KINDS
 from shared.events.base import Event
 from shared.events.observed import (
     NodesSeen,
@@ -15,7 +14,8 @@ from shared.events.observed import (
     PodsDeletedSeen,
     PodsSeen,
 )
-from shared.model.answers import Answer
+from shared.kubernetes.client.kinds import OTHER_KINDS
+from shared.model.api_outcome import Answer
 from shared.model.cluster_objects import ClusterObject
 from shared.model.columns import split, unpack
 from shared.ports.cluster import KINDS, OBJECTS, BindRequest, Cluster, PodRef, Watched

@@ -8,23 +8,13 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from shared.adapters import kafka_bus_reader, kafka_bus_topics
-from shared.adapters.kafka_bus import KafkaBus
-from shared.adapters.kafka_bus_settings import KafkaSettings
-from shared.adapters.kafka_bus_topics import ensure_topics, topic_settings
-from shared.ports.bus import (
-    AppendUnknown,
-    BusCorrupt,
-    BusUnavailable,
-    WrongPosition,
-    journal_name,
-)
-from shared.testing.kafka_server import (
-    INSTALL_COMMAND,
-    KafkaBroker,
-    kafka_available,
-    new_broker,
-)
+from shared.bus.kafka import reader as kafka_bus_reader
+from shared.bus.kafka import topics
+from shared.bus.kafka.bus import KafkaBus
+from shared.bus.kafka.settings import KafkaSettings
+from shared.bus.kafka.topics import ensure_topics, topic_settings
+from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, WrongPosition, journal_name
+from shared.testing.kafka_server import INSTALL_COMMAND, KafkaBroker, kafka_available, new_broker
 from shared.testing.server_process import free_ports
 from tests.contract.stores import KafkaStore
 from tests.tools import require_tool
@@ -185,8 +175,8 @@ async def alter_topic(settings: KafkaSettings, changes: dict[str, str]) -> None:
 async def test_a_setting_that_is_changed_is_told_of_again_and_again(
     store: KafkaStore, monkeypatch, caplog
 ):
-    monkeypatch.setattr(kafka_bus_topics, "LOOK_S", 0.4)
-    monkeypatch.setattr(kafka_bus_topics, "DOUBT_S", 0.1)
+    monkeypatch.setattr(topics, "LOOK_S", 0.4)
+    monkeypatch.setattr(topics, "DOUBT_S", 0.1)
     clients = [await store.client() for _ in range(2)]
     await alter_topic(store.settings, {"retention.ms": "604800000"})
     topic = store.settings.topic("ingest")

@@ -8,8 +8,8 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from shared.adapters.kafka_bus import KafkaBus
-from shared.adapters.kafka_bus_settings import KafkaSettings
+from shared.bus.kafka.bus import KafkaBus
+from shared.bus.kafka.settings import KafkaSettings
 from shared.ports.bus import BusUnavailable, journal_name
 from tests.brokers import PASSWORD, secured_broker
 

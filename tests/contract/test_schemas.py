@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from muster import diagrams
-from muster.mesh import all_journals, make_core
-from muster.schemas import ROOT, generate
+from muster.app.mesh import all_journals, make_core
+from muster.generate import diagrams
+from muster.generate.schemas import ROOT, generate
 from shared.events import EVENTS, Observation
 from shared.machine.record import FORMAT, Record, decode
 from shared.model.ids import service_of

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.snapshot_directory import DirectorySnapshots
-from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta, SnapshotStore
+from shared.snapshots.directory import DirectorySnapshots
+from shared.snapshots.memory import MemorySnapshots
 
 BODIES = [b"", b"x", bytes(range(256)) * 400]
 

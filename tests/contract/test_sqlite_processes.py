@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
-from shared.adapters.sqlite_bus_file import SqliteFile
+from shared.bus.sqlite.bus import SqliteBus, SqliteLog
+from shared.bus.sqlite.file import SqliteFile
 from shared.ports.bus import BusUnavailable, journal_name
 
 ROOT = Path(__file__).resolve().parents[2]

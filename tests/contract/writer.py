@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.ports.bus import journal_name
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine.record import Record, Slice, decode, encode
 from shared.ports.bus import JournalName
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from muster.run_directory import HISTORY
-from muster.scoring import score_case
-from shared.adapters.sim_cluster_history import read_history
+from muster.cli.run_directory import HISTORY
+from muster.explain.scoring import score_case
+from shared.simulated.history import read_history
 from tests.e2e.console import Ran, muster
 from tests.parity.extender_server import (
     ACCUSES,

@@ -13,10 +13,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from loadtest.processes import Child
-from muster.cluster_address import open_cluster, parse_cluster
-from muster.mesh import all_journals
-from shared.adapters.kafka_bus_settings import KafkaSettings
-from shared.adapters.kafka_bus_topics import MESSAGE_BYTES_MAX, topic_settings
+from muster.app.mesh import all_journals
+from muster.cli.cluster_address import open_cluster, parse_cluster
+from shared.bus.kafka.settings import KafkaSettings
+from shared.bus.kafka.topics import MESSAGE_BYTES_MAX, topic_settings
 from shared.events.observed import PodsSeen
 from shared.model.columns import split
 from shared.testing.kafka_server import INSTALL_COMMAND, KafkaServer, java_kafka_installed

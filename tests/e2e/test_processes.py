@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from loadtest.processes import Child
-from muster.mesh import all_journals, make_core
+from muster.app.mesh import all_journals, make_core
 from shared.testing.kafka_server import KafkaBroker
 from shared.testing.server_process import free_ports
 from tests.brokers import running_broker

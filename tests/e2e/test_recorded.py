@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from muster.commands.replay import replay_run
-from muster.mesh import all_journals
+from muster.app.mesh import all_journals
+from muster.cli.commands.replay import replay_run
 from shared.machine.record import decode
-from shared.plugins.node_resources_fit import LeastAllocated
+from shared.scheduling.plugins.node_resources_fit import LeastAllocated
 from tests.e2e.console import Ran, complaint, muster, run_of_examples
 from tests.e2e.newer import SAYS_CLAIM, SAYS_EVENT, SAYS_FORMAT, alter, newer_claim, newer_event
 from tests.machines import OTHER_MACHINES, features_left

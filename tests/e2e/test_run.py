@@ -8,7 +8,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from muster.summary import show
+from muster.explain.summary import show
 from tests.e2e.console import ROOT, Ran, complaint, muster
 from tests.unit.worlds.build import container, pod
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from muster.mesh import all_journals
-from muster.tally import Tally
-from shared.adapters.sim_cluster_history import read_history
-from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from muster.app.mesh import all_journals
+from muster.explain.tally import Tally
+from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine.record import decode
 from shared.ports.bus import JournalName
+from shared.simulated.history import read_history
 from tests.e2e.console import ROOT, muster
 
 PATIENCE_S = 300.0

@@ -16,15 +16,15 @@ from msgspec import Struct
 
 from loadtest.follow import Follower
 from loadtest.processes import Child, ProcessMesh
+from muster.app.mesh import all_journals, partitions
 from muster.checker.check import Report, check
 from muster.checker.history import ClusterHistory, PodTruth
-from muster.mesh import all_journals, partitions
-from shared.adapters.kafka_bus import KafkaBus
-from shared.adapters.kafka_bus_settings import KafkaSettings
-from shared.adapters.sim_cluster_history import Happened, read_history
-from shared.adapters.worlds.settings import Choice, load_world
+from shared.bus.kafka.bus import KafkaBus
+from shared.bus.kafka.settings import KafkaSettings
 from shared.model.columns import split
 from shared.model.world import World
+from shared.simulated.history import Happened, read_history
+from shared.worlds.settings import Choice, load_world
 from tests.e2e.recovery import Recovery
 
 QUIET_S = 1.3

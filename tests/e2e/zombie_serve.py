@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Generic
 
-from muster import mesh
-from muster.cli import main
-from muster.commands import serve
-from shared.adapters.sim_cluster_client import SimClusterClient
+from muster.app import mesh
+from muster.cli.commands import serve
+from muster.cli.main import main
 from shared.machine.core import S
 from shared.machine.runtime import Owner, OwnershipLost
 from shared.ports.bus import WrongPosition
 from shared.ports.cluster import BindRequest, PodRead
+from shared.simulated.client import SimClusterClient
 
 goes_on_s = 0.0
 

@@ -3,7 +3,7 @@
 import sys
 
 from muster.__main__ import main
-from muster.commands import live
+from muster.cli.commands import live
 
 if __name__ == "__main__":
     live.SNAPSHOT_MS = int(sys.argv.pop(1))

@@ -7,7 +7,7 @@ product but the names of resources and their places.
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.adapters.kube_kinds import Kind
+from shared.kubernetes.client.kinds import Kind
 from shared.testing.kube_api import KubeApi
 
 MERGE = "application/merge-patch+json"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from muster.scoring import score_case
+from muster.explain.scoring import score_case
 from shared.testing.kube_objects import deployment
 from shared.testing.kube_options import KubeOptions
 from shared.testing.kube_server import KubeServers

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.kube_kinds import OTHER_KINDS
+from shared.kubernetes.client.kinds import OTHER_KINDS
 from shared.testing.etcd_store import EtcdStore
 from shared.testing.kube_credentials import ADMIN
 from shared.testing.kube_proxy import Fault, Kind

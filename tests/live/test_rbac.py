@@ -15,16 +15,16 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from shared.adapters import kube_events
-from shared.adapters.kube_access import missing_permissions
-from shared.adapters.kube_client import ApiError, KubeClient
-from shared.adapters.kube_cluster import KubeCluster
-from shared.adapters.kube_credentials import Credentials
-from shared.adapters.kube_kinds import OTHER_KINDS, Kind
-from shared.adapters.kube_lease import Elector
 from shared.events.base import Event
 from shared.events.observed import BudgetsSeen, GangsSeen, NodesSeen, ObjectsSeen, PodsSeen
-from shared.model.answers import Answer
+from shared.kubernetes.client.access import missing_permissions
+from shared.kubernetes.client.client import ApiError, KubeClient
+from shared.kubernetes.client.credentials import Credentials
+from shared.kubernetes.client.kinds import OTHER_KINDS, Kind
+from shared.kubernetes.client.lease import Elector
+from shared.kubernetes.cluster import KubeCluster
+from shared.kubernetes.writing import events as kube_events
+from shared.model.api_outcome import Answer
 from shared.model.election import Election
 from shared.model.volumes import Choice
 from shared.ports.cluster import BindRequest, PodRef, VolumeRequest, Watched

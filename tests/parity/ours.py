@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from muster.scoring import score_case
+from muster.explain.scoring import score_case
 from tests.parity.compare import differences, kind
 from tests.parity.shrink import shrunk
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.simulation.planted import Bug, patched
 
-PLUGINS = "shared.plugins."
+PLUGINS = "shared.scheduling.plugins."
 
 
 def _bug(name: str, module: str, old: str, new: str, first: tuple[int, ...] = ()) -> Bug:

@@ -2,9 +2,12 @@
 
 from tests.simulation.planted import Bug
 
-SCORES, PROFILE = "shared.plugins.resource_scores", "shared.framework.profile"
-PLUGINS = "shared.adapters.worlds.scheduler_plugins"
-FIT, AFFINITY = "shared.plugins.node_resources_fit", "shared.plugins.node_affinity"
+SCORES, PROFILE = "shared.scheduling.plugins.resource_scores", "shared.scheduling.profile"
+PLUGINS = "shared.configuration.plugins"
+FIT, AFFINITY = (
+    "shared.scheduling.plugins.node_resources_fit",
+    "shared.scheduling.plugins.node_affinity",
+)
 
 
 def _bug(name: str, module: str, old: str, new: str, first: tuple[int, ...] = ()) -> Bug:

@@ -2,9 +2,9 @@
 
 from tests.simulation.planted import Bug
 
-PLUGIN, IMAGES = "shared.plugins.image_locality", "shared.model.images"
-COLUMNS, STATIC = "shared.framework.images", "shared.framework.static"
-PODS, CONFIG = "shared.adapters.worlds.pod_templates", "shared.framework.profile"
+PLUGIN, IMAGES = "shared.scheduling.plugins.image_locality", "shared.model.images"
+COLUMNS, STATIC = "shared.scheduling.table.images", "shared.scheduling.cycle.score_classes"
+PODS, CONFIG = "shared.kubernetes.objects.pod_templates", "shared.scheduling.profile"
 
 
 def _bug(name: str, module: str, old: str, new: str) -> Bug:

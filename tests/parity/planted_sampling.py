@@ -2,8 +2,8 @@
 
 from tests.simulation.planted import Bug
 
-SEARCH, KERNEL = "shared.framework.sampling", "shared.framework.kernel"
-PLACES = "services.placement.core.sampling"
+SEARCH, KERNEL = "shared.scheduling.cycle.sampling", "shared.scheduling.cycle.kernel"
+PLACES = "services.placement.core.placing.sampling"
 
 
 def _bug(name: str, seed: int, module: str, old: str, new: str) -> Bug:

@@ -2,11 +2,11 @@
 
 from tests.simulation.planted import Bug
 
-PLUGINS, FRAMEWORK = "shared.plugins.", "shared.framework."
+PLUGINS, VOLUMES = "shared.scheduling.plugins.", "shared.scheduling.volumes."
 BINDING, LIMITS = PLUGINS + "volume_binding", PLUGINS + "node_volume_limits"
 RESTRICTIONS, ZONE = PLUGINS + "volume_restrictions", PLUGINS + "volume_zone"
-STORAGE, USES = FRAMEWORK + "storage", FRAMEWORK + "volume_uses"
-MIGRATION = FRAMEWORK + "migration"
+STORAGE, USES = VOLUMES + "storage", VOLUMES + "volume_uses"
+MIGRATION = VOLUMES + "migration"
 
 
 def _bug(name: str, module: str, old: str, new: str, first: int) -> Bug:

@@ -13,15 +13,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from muster.app.mesh import Mesh, all_journals
 from muster.checker.journals import Journal, Step, read_all
-from muster.mesh import Mesh, all_journals
 from muster.simulation.process import inline
 from muster.simulation.virtual_time import SimClock, VirtualLoop
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
-from shared.adapters.sim_cluster import SimCluster
-from shared.adapters.sim_cluster_config import SimConfig
-from shared.adapters.snapshot_memory import MemorySnapshots
-from shared.adapters.worlds.manifests import manifests_world
+from shared.bus.memory import MemoryBus, MemoryLog
 from shared.events.base import Event
 from shared.events.binding import EvictionFailed
 from shared.events.ingest import (
@@ -52,6 +48,10 @@ from shared.machine.runtime import Host
 from shared.model.columns import few, size, split, unpack, unpack_totals
 from shared.model.ids import INGEST, PREEMPTION, placement
 from shared.ports.bus import JournalName
+from shared.simulated.cluster import SimCluster
+from shared.simulated.config import SimConfig
+from shared.snapshots.memory import MemorySnapshots
+from shared.worlds.manifests import manifests_world
 from tests.parity.draft import Object
 from tests.parity.sequences import World
 

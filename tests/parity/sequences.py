@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from muster.recorded import Recorded, recorded
+from muster.cli.recorded_run import Recorded, recorded
 from shared.events.base import Event
 from shared.events.binding import VolumesGranted, VolumesOver
 from shared.events.ingest import NodesSet, PodsNamed, StorageSet

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.worlds.errors import WorldError
-from shared.adapters.worlds.fields import Fields
-from shared.adapters.worlds.scheduler_config import config_of
+from shared.configuration.scheduler_config import config_of
+from shared.kubernetes.objects.errors import WorldError
+from shared.kubernetes.objects.fields import Fields
 from tests.parity.configs import SCORES
 from tests.parity.oracle import Oracle
 

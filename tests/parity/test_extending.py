@@ -30,12 +30,12 @@ from tests.parity.planted import planted
 from tests.simulation.planted import Bug
 
 SEEDS = range(IN_CI["extenders"])
-RULES, CALLS = "shared.model.extenders", "shared.adapters.extenders"
+RULES, CALLS = "shared.extenders.values", "shared.extenders.calls"
 READER, CONFIG = (
-    "shared.adapters.worlds.scheduler_extenders",
-    "shared.adapters.worlds.scheduler_config",
+    "shared.configuration.extenders",
+    "shared.configuration.scheduler_config",
 )
-SEARCH, PROFILE = "shared.framework.sampling", "shared.framework.profile"
+SEARCH, PROFILE = "shared.scheduling.cycle.sampling", "shared.scheduling.profile"
 
 
 @pytest.fixture(scope="module")

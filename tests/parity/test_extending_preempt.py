@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from muster.scoring import score_case
-from shared.adapters.worlds.errors import WorldError
+from muster.explain.scoring import score_case
+from shared.kubernetes.objects.errors import WorldError
 from tests.parity.extender_server import (
     ACCUSES,
     BABBLES,
@@ -27,8 +27,8 @@ from tests.simulation.planted import Bug
 
 SEEDS = range(IN_CI["preempt-extenders"])
 NOBODY_LEFT = "no new claims to deallocate, preemption: no candidate node for preemption"
-RULES, CALLS = "shared.model.extenders", "shared.adapters.extenders"
-SCORE = "muster.scoring"
+RULES, CALLS = "shared.extenders.values", "shared.extenders.calls"
+SCORE = "muster.explain.scoring"
 
 
 @pytest.fixture(scope="module")

@@ -65,9 +65,12 @@ def test_the_last_rule_of_the_choice_is_reached(url: str, oracle: Oracle):
     assert equal >= 3
 
 
-LIMITS = "shared.plugins.node_volume_limits"
-SPREAD, BINDING = "shared.plugins.pod_topology_spread", "shared.plugins.volume_binding"
-USES, REQUESTS = "shared.framework.volume_uses", "shared.adapters.worlds.requests"
+LIMITS = "shared.scheduling.plugins.node_volume_limits"
+SPREAD, BINDING = (
+    "shared.scheduling.plugins.pod_topology_spread",
+    "shared.scheduling.plugins.volume_binding",
+)
+USES, REQUESTS = "shared.scheduling.volumes.volume_uses", "shared.kubernetes.objects.requests"
 IN_TREE = (
     Bug("portworx-everywhere", LIMITS, ("None if volume in new else where", "None")),
     Bug("there-already-everywhere", USES, ("storage.attached_to(node, one)", "one")),
@@ -81,12 +84,12 @@ RESIZED = (
 TOGETHER = (
     Bug(
         "namespaces-as-they-say",
-        "shared.framework.selectors",
+        "shared.scheduling.table.selectors",
         ("is not None and holds(term.namespace_selector, {})", "== ('nobody',)"),
     ),
     Bug(
         "pages-of-pods-scored",
-        "shared.framework.signature",
+        "shared.scheduling.cycle.signature",
         ("for name, amount in self.spec.asked_pages:", "for name, amount in ():"),
     ),
     Bug("everybody-at-once", SPREAD, ("if one.trials_only else row)", "if False else row)")),
@@ -96,11 +99,15 @@ TOGETHER = (
         BINDING,
         ("if claim.selected_node is not None", "if claim.selected_node"),
     ),
-    Bug("rejected-without-nodes", "muster.scoring", ("sig) if self._names else None", "sig)")),
+    Bug(
+        "rejected-without-nodes",
+        "muster.explain.scoring",
+        ("sig) if self._names else None", "sig)"),
+    ),
 )
 WEIGHTLESS = Bug(
     "weightless-unscored",
-    "shared.plugins.node_affinity",
+    "shared.scheduling.plugins.node_affinity",
     ("or self._added)", "or any(one.weight for one in self._added))"),
 )
 

@@ -5,9 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from services.queueing.core import QueueingState
+from services.queueing.core.core import QueueingCore, QueueingState
 from services.queueing.core.why import why
-from services.queueing.service import make_core
 from shared.events.ingest import PodsPending, SignatureDefined
 from shared.model.columns import pack
 from shared.model.objects import PodSpec
@@ -80,7 +79,7 @@ def test_a_gated_pod_waits_in_kube_schedulers_words(oracle: Oracle):
     told = only(oracle, node(), asked=pod(schedulingGates=gates))["preEnqueueStatus"]
     assert (told["code"], told["plugin"]) == (UNRESOLVABLE, "SchedulingGates")
     [reason] = told["reasons"]
-    steps: Steps[QueueingState] = Steps(make_core(1))
+    steps: Steps[QueueingState] = Steps(QueueingCore(1))
     steps.given(SignatureDefined(1, PodSpec()), PodsPending(1, pack([1]), gated=True))
     words, names = reason.split(": ")
     assert why(steps.state, 1) == f"gated: {words}"

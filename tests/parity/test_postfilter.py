@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from muster.scoring import score_case
+from muster.explain.scoring import score_case
 from tests.parity.kinds import IN_CI
 from tests.parity.planted import planted
 from tests.parity.postfilter import case
@@ -41,11 +41,11 @@ def test_it_says_and_does_the_same(answered):
     assert all(count >= 10 for count in seen.values()), seen
 
 
-def _bug(name: str, old: str, new: str, module: str = "muster.scoring") -> Bug:
+def _bug(name: str, old: str, new: str, module: str = "muster.explain.scoring") -> Bug:
     return Bug(name, module, (old, new))
 
 
-CASE = "shared.adapters.worlds.case"
+CASE = "shared.worlds.case"
 PLANTED = (
     _bug("everybody-is-waited-for", "if one.preempted and", "if one.pod.terminating and"),
     _bug("equals-are-waited-for", "priority < spec.priority", "priority <= spec.priority"),
@@ -60,7 +60,7 @@ PLANTED = (
         "not-started-is-the-oldest",
         "else masks, UNSTARTED_MS + state.now_ms)",
         "else masks, state.now_ms)",
-        "services.placement.core.book",
+        "services.placement.core.books.charges",
     ),
     _bug("nobody-was-started", "if placed.pod.start_ms:", "if False:"),
     _bug("not-ending-yet", "pod.terminating and _is_preempted", "_is_preempted", CASE),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.queueing.core.messages import fit_error
+from services.queueing.core.waiting.messages import fit_error
 from tests.parity import preempt_runs
 from tests.parity.oracle import Oracle
 from tests.parity.planted import planted
@@ -138,9 +138,10 @@ def _bug(name: str, module: str, old: str, new: str, seed: int, shards: int = 1)
     return Bug(name, f"services.{module}", (old, new), first=(seed, shards))
 
 
-DRY_RUN, AT_ONCE = "placement.core.preempt", "placement.core.reprieve"
+DRY_RUN, AT_ONCE = "placement.core.preemption.dry_run", "placement.core.preemption.reprieve"
+CORE = "preemption.core.core"
 VOID = "            ask.found = {}\n"
-PROMISED, CHOICE = "placement.core.nominations", "preemption.core.choice"
+PROMISED, CHOICE = "placement.core.preemption.nominations", "preemption.core.candidate_choice"
 PLANTED = (
     _bug("least-important-first", AT_ONCE, "starts_ms, -priorities", "starts_ms, priorities", 10),
     _bug("beyond-budgets-last", DRY_RUN, "beyond in (True, False):", "beyond in (False, True):", 0),
@@ -161,13 +162,19 @@ PLANTED = (
     _bug("promise-to-equals", PROMISED, ".priority >= priority:", ".priority > priority:", 2),
     _bug(
         "promised-node-untried",
-        "placement.core.deciding",
+        "placement.core.decisions",
         "return reserve(state, work, ids, picks) if len(picks.rows) else None",
         "return None",
         2,
     ),
-    _bug("answers-outlive-choices", "preemption.core", "chosen not in (None, ask.sig)", "False", 3),
-    _bug("void-answers-are-taken", "preemption.core", VOID, "            pass\n", 3, 3),
+    _bug(
+        "answers-outlive-choices",
+        "preemption.core.core",
+        "chosen not in (None, ask.sig)",
+        "False",
+        3,
+    ),
+    _bug("void-answers-are-taken", CORE, VOID, "            pass\n", 3, 3),
 )
 TOGETHER = {"answers-outlive-choices", "void-answers-are-taken"}
 

@@ -7,9 +7,9 @@ from collections import Counter
 import orjson
 import pytest
 
-from muster.scoring import score_case
-from services.placement.core import preempt
-from shared.adapters.kube_bodies import disruption
+from muster.explain.scoring import score_case
+from services.placement.core.preemption import dry_run
+from shared.kubernetes.writing.bodies import disruption
 from shared.ports.cluster import PodRef
 from tests.parity.kinds import IN_CI
 from tests.parity.planted import planted
@@ -62,12 +62,14 @@ def test_victims_are_told_why_they_go_in_the_same_words(answered):
     assert seen >= 100
 
 
-def _bug(name: str, old: str, new: str, module: str = "services.placement.core.preempt") -> Bug:
+def _bug(
+    name: str, old: str, new: str, module: str = "services.placement.core.preemption.dry_run"
+) -> Bug:
     return Bug(name, module, (old, new))
 
 
-AT_ONCE = "services.placement.core.reprieve"
-WHY = "services.placement.core.refused"
+AT_ONCE = "services.placement.core.preemption.reprieve"
+WHY = "services.placement.core.preemption.refusal_reasons"
 PLANTED = (
     _bug(
         "equals-are-victims", "victim.priority < self.priority", "victim.priority <= self.priority"
@@ -117,12 +119,12 @@ PLANTED = (
         "if not victims:\n            self._count(NOT_HELPFUL, 1)",
     ),
 )
-SCORE = "muster.scoring"
+SCORE = "muster.explain.scoring"
 SAID = (
     _bug("never-is-not-told", "nobody(NEVER)", "_preemption()", SCORE),
     _bug("only-some-go", "evicted=[", "evicted=[][:0] and [", SCORE),
 )
-CHOICE = "services.preemption.core.choice"
+CHOICE = "services.preemption.core.candidate_choice"
 CHOSEN = (
     _bug(
         "most-violations", "        choice.violations,\n", "        -choice.violations,\n", CHOICE
@@ -142,5 +144,5 @@ def test_a_change_is_noticed(bug, answered):
 def test_nodes_tried_together_give_what_each_gives_alone(monkeypatch):
     cases = [case(seed) for seed in range(200)]
     together = [score_case(one) for one in cases]
-    monkeypatch.setattr(preempt.DryRun, "_lower_pods", lambda _run: None)
+    monkeypatch.setattr(dry_run.DryRun, "_lower_pods", lambda _run: None)
     assert together == [score_case(one) for one in cases]

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from muster.cli import main
-from services.queueing.core.messages import fit_error
+from muster.cli.main import main
+from services.queueing.core.waiting.messages import fit_error
 from tests.parity import planted_configs, planted_images, planted_volumes
 from tests.parity.compare import PASSED_OVER
 from tests.parity.oracle import Oracle
@@ -107,12 +107,12 @@ def test_rules_by_host_are_kept_by_several_shards(seed, shards, batch, oracle, t
 HOST_BUGS = (
     Bug(
         "rules-by-host-are-dropped",
-        "services.placement.core.book",
+        "services.placement.core.books.charges",
         ("    counted = spec.with_rules_of_nodes() if", "    counted = spec.anonymous() if"),
     ),
     Bug(
         "nobody-is-told-who-pods-are",
-        "services.ingest.core.identity",
+        "services.ingest.core.pods.identity",
         ("    return spec.with_rules_of_nodes() if", "    return PodSpec() if"),
     ),
 )
@@ -139,7 +139,7 @@ def test_images_count_as_those_of_the_whole_cluster(seed, shards, batch, oracle,
 IMAGE_BUGS = (
     Bug(
         "images-of-the-shard",
-        "shared.framework.images",
+        "shared.scheduling.table.images",
         ("if self.spread is None:", "if True:"),
     ),
     Bug(
@@ -210,7 +210,7 @@ def misled(given: ChoosingWorld, made: list[Decision]) -> list[str]:
 CHOICE_BUGS = (
     Bug(
         "largest-volume-first",
-        "shared.framework.storage",
+        "shared.scheduling.volumes.storage",
         ("(one.capacity_bytes, one.name)", "(-one.capacity_bytes, one.name)"),
         first=(1,),
     ),
@@ -228,12 +228,12 @@ def test_a_change_in_what_is_chosen_is_noticed(bug, oracle, tmp_path, capsys):
 VOLUME_BUGS = (
     Bug(
         "shards-without-storage",
-        "services.placement.core.facts",
+        "services.placement.core.books.facts",
         ("        state.storage.put(one)\n", "        continue\n"),
     ),
     Bug(
         "claims-of-nowhere",
-        "services.ingest.core.identity",
+        "services.ingest.core.pods.identity",
         (" or spec.volumes\n", "\n"),
     ),
 )
@@ -278,14 +278,14 @@ def test_searches_end_where_kube_schedulers_end(
 
 def test_a_start_that_stays_is_noticed(oracle, tmp_path, capsys):
     given = sampled_world(1, 20, percent=7, scored=False)
-    bug = Bug("stays", "services.placement.core.sampling", ("+ examined) %", "+ 0) %"))
+    bug = Bug("stays", "services.placement.core.placing.sampling", ("+ examined) %", "+ 0) %"))
     with planted(bug):
         made = played(given, tmp_path)
     assert wrong(given, made, oracle)
 
 
 def _bug(name: str, module: str, old: str, new: str) -> Bug:
-    return Bug(name, f"shared.plugins.{module}", (old, new))
+    return Bug(name, f"shared.scheduling.plugins.{module}", (old, new))
 
 
 # What a run decides with: the forms over arrays, for a batch the one over numbers as well.

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from muster.scoring import score_case
+from muster.explain.scoring import score_case
 from tests.parity.builders import node, pod
 from tests.parity.compare import differences
 from tests.parity.kinds import IN_CI
@@ -59,7 +59,9 @@ def test_the_same_victims_on_the_same_nodes(oracle: Oracle):
 def test_what_post_filter_says_after_an_early_end_is_noticed():
     """The unchanged answers are kube-scheduler's, as shown above."""
     old = "if profile.claims and ended_early"
-    bug = Bug("an-early-end-is-no-error", "muster.scoring", (old, f"if False and {old[3:]}"))
+    bug = Bug(
+        "an-early-end-is-no-error", "muster.explain.scoring", (old, f"if False and {old[3:]}")
+    )
     for seed in range(PREEMPTING):
         asked = case(seed, preempt=True)
         before = score_case(asked)

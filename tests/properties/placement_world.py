@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from services.placement.core import PlacementCore
+from services.placement.core.core import PlacementCore
 from shared.events.base import Configured, Event
 from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import (
@@ -26,13 +26,7 @@ from shared.events.ingest import (
     SignatureRetired,
 )
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
-from shared.events.placement import (
-    GangHeld,
-    Nominated,
-    NominationLost,
-    Refused,
-    Reserved,
-)
+from shared.events.placement import GangHeld, Nominated, NominationLost, Refused, Reserved
 from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked, NominationCleared
 from shared.events.queueing import Dispatched, Members
 from shared.model.columns import pack, size, unpack, unpack_totals

@@ -10,8 +10,8 @@ from collections import deque
 
 import msgspec
 
-from services.queueing.core import QueueingCore
-from services.queueing.transitions import Pod
+from services.queueing.core.core import QueueingCore
+from services.queueing.core.transitions import Pod
 from shared.events.base import Configured, Event
 from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import (
@@ -32,13 +32,7 @@ from shared.events.placement import (
     ShardDigest,
 )
 from shared.events.preemption import PreemptionClosed, PreemptionOpened
-from shared.events.queueing import (
-    Dispatched,
-    GangDispatched,
-    Parked,
-    PreemptAsked,
-    ReasonsAsked,
-)
+from shared.events.queueing import Dispatched, GangDispatched, Parked, PreemptAsked, ReasonsAsked
 from shared.model.columns import pack
 from shared.model.objects import PodSpec
 from tests.properties.queueing_observer import PRIORITIES, Observer, ids_of, in_state

@@ -1,6 +1,6 @@
 """The safety rules of queueing, checked at every event by somebody who knows only events."""
 
-from services.queueing.transitions import Pod
+from services.queueing.core.transitions import Pod
 from shared.events.base import Event
 from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import PodsAssigned, PodsGone, PodsPending, SignaturesQueued

@@ -7,10 +7,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.framework.counters import Matching
-from shared.framework.kernel import Kernel
-from shared.framework.signature import Signature
-from shared.framework.table import NodeTable
 from shared.model.objects import (
     Node,
     PodSpec,
@@ -19,6 +15,10 @@ from shared.model.objects import (
     Requirement,
     SpreadConstraint,
 )
+from shared.scheduling.cycle.kernel import Kernel
+from shared.scheduling.cycle.signature import Signature
+from shared.scheduling.table.counters import Matching
+from shared.scheduling.table.table import NodeTable
 
 APPS, ZONES = "abc", "xyz"
 

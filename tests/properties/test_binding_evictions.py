@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.binding.core import BindingCore
+from services.binding.core.core import BindingCore
 from shared.events import binding as own
 from shared.events.base import Configured, Event
 from shared.events.ingest import PodsGone, PodsNamed
 from shared.events.observed import EvictAnswers
 from shared.events.preemption import EvictAsked, EvictRecalled
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import join, pack, unpack
 from shared.testing.steps import Steps
 

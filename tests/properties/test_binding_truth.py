@@ -10,14 +10,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.binding.core import BindingCore, binds
-from services.binding.service import node_shown
+from services.binding.core import binds
+from services.binding.core.core import BindingCore
+from services.binding.shell import node_shown
 from shared.events import binding as own
 from shared.events import observed
 from shared.events.base import Configured, Event
 from shared.events.ingest import NodesGone, NodesSet, PodsAssigned, PodsGone, PodsNamed
 from shared.events.placement import Reserved
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import join, pack, unpack
 from shared.model.objects import Node
 from shared.testing.steps import Steps

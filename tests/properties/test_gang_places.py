@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.preemption.core import PreemptionCore
+from services.preemption.core.core import PreemptionCore
 from shared.events.base import Event
 from shared.events.ingest import BudgetCovers, BudgetSet
 from shared.events.placement import (

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.placement.core import preempt
+from services.placement.core.preemption import dry_run
 from shared.events.placement import CandidatesFound, Improved, Refused
 from shared.events.preemption import DryRunAsked
 from shared.model.columns import unpack
@@ -68,5 +68,5 @@ def test_nobody_who_could_evict_somebody_since_others_left_sleeps(running, wante
             world.hopeless.discard(sig)
             world.tried(sig, 10 * number + at)
         for sig in sorted(world.hopeless):
-            found, _reasons = preempt.candidates(world.shard.state, DryRunAsked(0, 0, sig))
+            found, _reasons = dry_run.candidates(world.shard.state, DryRunAsked(0, 0, sig))
             assert not found, f"signature {sig} sleeps, and could have {found[0]}"

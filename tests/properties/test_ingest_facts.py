@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.ingest.core import IngestCore
+from services.ingest.core.core import IngestCore
 from shared.events import ingest as told
 from shared.events import observed as seen
 from shared.events.base import Configured, Event

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from services.ingest.core import IngestCore
-from services.ingest.core.identity import spec_of
+from services.ingest.core.core import IngestCore
+from services.ingest.core.pods.identity import spec_of
 from shared.events import ingest as told
 from shared.events import observed as seen
 from shared.events.base import Event

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.ingest.core import IngestCore
+from services.ingest.core.core import IngestCore
 from shared.events import observed as seen
 from shared.events.base import Configured, Event
 from shared.events.ingest import ImagesCounted

@@ -6,15 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from services.ingest.core import IngestCore
+from services.ingest.core.core import IngestCore
 from shared.events import observed as seen
 from shared.events.base import Configured, Event
-from shared.model.cluster_objects import (
-    LabelSelector,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-)
+from shared.model.cluster_objects import LabelSelector, ReplicaSet, ReplicationController, Service
 from shared.model.objects import PodSpec, Requirement, Selector
 from shared.testing.steps import Steps
 from tests.properties.test_ingest_identity import LABELS, NAMESPACES, SPECS, Cluster, agrees

@@ -9,12 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shared.framework import cache, sweep
-from shared.framework.kernel import Kernel
-from shared.framework.picks import Picks
-from shared.framework.scratch import OneNode
-from shared.framework.signature import Signature
-from shared.framework.table import NodeTable
 from shared.model.images import packed
 from shared.model.objects import (
     GpuRequest,
@@ -28,8 +22,14 @@ from shared.model.objects import (
     Taint,
     Toleration,
 )
+from shared.scheduling.cycle import score_rows, sweep
+from shared.scheduling.cycle.kernel import Kernel
+from shared.scheduling.cycle.one_node import OneNode
+from shared.scheduling.cycle.signature import Signature
+from shared.scheduling.table.picks import Picks
+from shared.scheduling.table.table import NodeTable
 from tests.properties.kernel_oracle import Host, refusal, single_cycle, why_not
-from tests.unit.framework.making import at
+from tests.unit.scheduling.making import at
 
 SEED = 7
 GI = 1 << 30
@@ -138,12 +138,12 @@ def a_spec(random: Random) -> PodSpec:
 @contextmanager
 def switched(wide_min: int, scalar_rows_max: int, band_few: int) -> Iterator[None]:
     """The kernel's switch-overs moved: small worlds then run the code meant for large ones."""
-    before = sweep.WIDE_MIN, cache.SCALAR_ROWS_MAX, sweep.BAND_FEW
-    sweep.WIDE_MIN, cache.SCALAR_ROWS_MAX, sweep.BAND_FEW = wide_min, scalar_rows_max, band_few
+    before = sweep.WIDE_MIN, score_rows.SCALAR_ROWS_MAX, sweep.BAND_FEW
+    sweep.WIDE_MIN, score_rows.SCALAR_ROWS_MAX, sweep.BAND_FEW = wide_min, scalar_rows_max, band_few
     try:
         yield
     finally:
-        sweep.WIDE_MIN, cache.SCALAR_ROWS_MAX, sweep.BAND_FEW = before
+        sweep.WIDE_MIN, score_rows.SCALAR_ROWS_MAX, sweep.BAND_FEW = before
 
 
 def some_switches(random: Random) -> tuple[int, int, int]:

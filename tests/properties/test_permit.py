@@ -10,16 +10,10 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.permit.core import PermitCore
+from services.permit.core.core import PermitCore
 from shared.events.base import Event
 from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
-from shared.events.permit import (
-    GangCommitted,
-    GangReleased,
-    GangTimedOut,
-    HoldAsked,
-    OfferAsked,
-)
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
 from shared.events.placement import GangHeld, GangOffered, GangRefused
 from shared.events.queueing import GangDispatched, Members
 from shared.model.columns import pack, unpack

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from services.preemption.core import PreemptionCore
+from services.preemption.core.core import PreemptionCore
 from shared.events.base import Event
 from shared.events.binding import Bound, Evicted, EvictionFailed
 from shared.events.ingest import BudgetSet, PodsGone

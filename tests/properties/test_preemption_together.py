@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from services.preemption.core import PreemptionCore
+from services.preemption.core.core import PreemptionCore
 from shared.events.base import Event
 from shared.events.ingest import BudgetCovers, BudgetSet
 from shared.events.placement import CandidatesFound

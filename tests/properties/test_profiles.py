@@ -8,13 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from shared.framework.custom import PLUGINS
-from shared.framework.kernel import Kernel
-from shared.framework.local import local_columns
-from shared.framework.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED, Plugins
-from shared.framework.scratch import OneNode
-from shared.framework.signature import Signature
-from shared.framework.table import NodeTable
 from shared.model.objects import GPU, PodSpec, PreferredTerm
 from shared.model.profile import (
     DEFAULT_FILTERS,
@@ -24,7 +17,14 @@ from shared.model.profile import (
     Profile,
     Strategy,
 )
-from shared.plugins.resource_scores import Balance, Utilization
+from shared.scheduling.api.custom import PLUGINS
+from shared.scheduling.cycle.kernel import Kernel
+from shared.scheduling.cycle.node_scores import local_columns
+from shared.scheduling.cycle.one_node import OneNode
+from shared.scheduling.cycle.signature import Signature
+from shared.scheduling.plugins.resource_scores import Balance, Utilization
+from shared.scheduling.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED, Plugins
+from shared.scheduling.table.table import NodeTable
 from shared.testing.custom_plugins import KINDS, SHA256, Tainted, known
 from tests.properties.placement_world import Driver, decisions, wire
 from tests.properties.test_kernel import SEED, a_node, a_spec, seeds, some_switches, switched, term

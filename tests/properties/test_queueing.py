@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.queueing.transitions import Pod
+from services.queueing.core.transitions import Pod
 from tests.properties.queueing_model import SIZES, World, encode
 from tests.properties.queueing_observer import in_state
 

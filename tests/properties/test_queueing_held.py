@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from muster.checker.held import Held
 from muster.checker.journals import Problem
-from services.queueing.transitions import Pod
+from services.queueing.core.transitions import Pod
 from shared.events.base import Event
 from shared.events.binding import BindFailed
 from shared.events.ingest import Happened
@@ -87,7 +87,7 @@ def test_nobody_is_woken_for_nothing_nor_left_asleep_in_any_interleaving(script,
     come_to_rest(script, config, shards)
 
 
-HELD = "services.queueing.core.held"
+HELD = "services.queueing.core.waiting.permit_rejections"
 EARLY, LATE = " <= attempt for kind in kinds):", " < attempt for kind in kinds):"
 NAMED, ANY = "        if kind in state.config.wakes.get(plugin, ()):", "        if True:"
 ROUSED = "            state.roused = {**roused, **state.roused}"

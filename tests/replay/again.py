@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from muster.mesh import make_core
+from muster.app.mesh import make_core
 from muster.simulation.scenario import PLACEMENTS
-from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.replay.replay import replay
+from shared.snapshots.memory import MemorySnapshots
 from tests.replay.recorded import JOURNALS, Recorded
 
 

@@ -7,14 +7,14 @@ import asyncio
 from dataclasses import dataclass, replace
 from functools import cache
 
-from muster.mesh import all_journals, make_core
+from muster.app.mesh import all_journals, make_core
 from muster.simulation.run import Run
 from muster.simulation.scenario import PLACEMENTS, make_scenario
 from muster.simulation.virtual_time import VirtualLoop
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
-from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.bus.memory import MemoryBus, MemoryLog
 from shared.ports.bus import JournalName
 from shared.replay.replay import ReplayReport, replay
+from shared.snapshots.memory import MemorySnapshots
 
 JOURNALS = all_journals(PLACEMENTS)
 

@@ -1,10 +1,10 @@
 """Reading a journal whose claim is cut away: what counts is what would have counted with it."""
 
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
+from shared.bus.memory import MemoryBus, MemoryLog
 from shared.machine.record import RECORD_FORMAT_VERSION, Claim, Record, encode
 from shared.ports.bus import JournalName
-from shared.replay.beginning import reader_at
 from shared.replay.causal import causal
+from shared.replay.start_points import reader_at
 
 JOURNAL = JournalName("ingest/0")
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
+from shared.bus.memory import MemoryBus, MemoryLog
 from shared.events.base import Event
 from shared.events.queueing import LaneFreed
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import Claim, Record, encode, own_events, received_of, slice_events
 from shared.ports.bus import JournalName
-from shared.replay import last
-from shared.replay.last import newest
+from shared.replay import newest_record
+from shared.replay.newest_record import newest
 from tests.replay.recorded import JOURNALS, recorded
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("replay")]
@@ -24,7 +24,7 @@ def run():
 @pytest.mark.parametrize("journal", JOURNALS)
 @pytest.mark.parametrize("window", [7, 1_000])
 async def test_it_is_the_last_one_that_is_valid(run, journal, window, monkeypatch):
-    monkeypatch.setattr(last, "WINDOW_RECORDS", window)
+    monkeypatch.setattr(newest_record, "WINDOW_RECORDS", window)
     reader = Reader(journal, Cursor())
     valid = list(reader.accept_all(list(enumerate(run.records[journal]))))
     expected: dict[type[Event], int] = {}
@@ -66,7 +66,7 @@ async def test_void_records_count_for_nothing():
 
 
 async def test_it_stops_at_what_is_too_old(run, monkeypatch):
-    monkeypatch.setattr(last, "WINDOW_RECORDS", 7)
+    monkeypatch.setattr(newest_record, "WINDOW_RECORDS", 7)
     journal = JOURNALS[0]
     reader = Reader(journal, Cursor())
     ends = [record for _at, record in reader.accept_all(list(enumerate(run.records[journal])))]

@@ -5,22 +5,22 @@ from functools import partial
 
 import pytest
 
-from muster.mesh import make_core
+from muster.app.mesh import make_core
 from muster.simulation.scenario import PLACEMENTS
-from services.permit import core as permit
+from services.permit.core import core as permit
 from services.permit.core.config import Config
 from services.permit.core.state import PermitState
-from shared.adapters.memory_bus import MemoryBus
-from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.bus.memory import MemoryBus
 from shared.events.permit import GangReleased
 from shared.events.placement import Reserved
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
-from shared.plugins.node_resources_fit import LeastAllocated
 from shared.ports.bus import JournalName
 from shared.replay.read_once import ReadOnceBus
 from shared.replay.replay import replay
+from shared.scheduling.plugins.node_resources_fit import LeastAllocated
+from shared.snapshots.memory import MemorySnapshots
 from tests.replay.recorded import JOURNALS, recorded
 
 SEED = 3

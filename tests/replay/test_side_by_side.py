@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from muster.mesh import make_core
+from muster.app.mesh import make_core
 from muster.simulation.scenario import PLACEMENTS
-from shared.adapters.snapshot_memory import MemorySnapshots
 from shared.machine.fold import fold, state_hash
 from shared.ports.bus import BusUnavailable
 from shared.ports.snapshots import SnapshotMeta
-from shared.replay import side_by_side
-from shared.replay.side_by_side import Part, ReplayLost, Source, pieces, processes_for, replay_all
+from shared.replay import parallel
+from shared.replay.parallel import Part, ReplayLost, Source, pieces, processes_for, replay_all
+from shared.snapshots.memory import MemorySnapshots
 from tests.replay.recorded import JOURNALS, recorded
 
 SEED = 3
@@ -29,7 +29,7 @@ ENDED_S = 60
 PROGRAM = """
 import asyncio, os
 from contextlib import asynccontextmanager
-from shared.replay.side_by_side import Part, Source, _in_processes, _Work
+from shared.replay.parallel import Part, Source, _in_processes, _Work
 
 @asynccontextmanager
 async def opened():
@@ -183,14 +183,14 @@ def test_a_process_that_is_killed_is_told_of(run):
 
 @pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
 def test_a_process_that_is_killed_while_it_takes_a_part_stops_nobody(run, monkeypatch, first):
-    take = side_by_side._take
+    take = parallel._take
 
     def killed(*arguments):
         if not first:
             take(*arguments)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    monkeypatch.setattr(side_by_side, "_take", killed)
+    monkeypatch.setattr(parallel, "_take", killed)
     with pytest.raises(ReplayLost, match="ended from outside"):
         replay_all(source_of(run), parts_of(run), 2)
 

@@ -7,29 +7,29 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from muster.mesh import Mesh, all_journals
+from muster.app.mesh import Mesh, all_journals
 from muster.simulation.process import inline
 from muster.simulation.virtual_time import SimClock, VirtualLoop
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
-from shared.adapters.sim_cluster import SimCluster
-from shared.adapters.sim_cluster_config import SimConfig
-from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.bus.memory import MemoryBus, MemoryLog
 from shared.events.ingest import PodsNamed
 from shared.events.observed import PodsSeen
 from shared.events.placement import GangRefused, Refused
 from shared.events.queueing import Confirmed, Parked
+from shared.extenders.port import Binders, Judges
+from shared.extenders.values import Extender
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.machine.runtime import Host
 from shared.model.columns import join, split, unpack
-from shared.model.extenders import Extender
 from shared.model.ids import INGEST, QUEUEING, placement
 from shared.model.objects import CPU, MEMORY, PODS, Gang, Node, PodSpec
 from shared.model.profile import Profile
 from shared.model.world import Arrival, World
 from shared.ports.bus import JournalName
-from shared.ports.extenders import Binders, Judges
+from shared.simulated.cluster import SimCluster
+from shared.simulated.config import SimConfig
+from shared.snapshots.memory import MemorySnapshots
 
 SETTLE_S = 30.0
 GI = 1 << 30

@@ -5,15 +5,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from shared.adapters.extenders import HttpBinders
 from shared.events.binding import BindsAsked, PreBindFailed
-from shared.framework.custom import PLUGINS, Registered
+from shared.extenders.calls import HttpBinders
+from shared.extenders.port import Binders
 from shared.model.columns import unpack
 from shared.model.ids import BINDING
 from shared.model.objects import PodSpec
 from shared.model.profile import CustomPlugin, Profile
 from shared.ports.bind_plugin import BindPlugin, BoundPod
-from shared.ports.extenders import Binders
+from shared.scheduling.api.custom import PLUGINS, Registered
 from tests.scenarios.scene import Scene, node, play
 
 CPU = 100

@@ -7,7 +7,7 @@ from msgspec import to_builtins
 
 from shared.events.binding import BindFailed
 from shared.events.observed import BindAnswers
-from shared.model.extenders import Extender
+from shared.extenders.values import Extender
 from shared.model.ids import BINDING
 from shared.ports.cluster import PodRef
 from tests.scenarios.scene import Scene, node, play

@@ -6,12 +6,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shared.adapters.kube_bodies import NO_CANDIDATE
 from shared.events.queueing import Parked, TryFailed
-from shared.model.extenders import POD, Extender
+from shared.extenders.port import Judgement
+from shared.extenders.values import POD, Extender
+from shared.kubernetes.writing.bodies import NO_CANDIDATE
 from shared.model.ids import QUEUEING
 from shared.ports.cluster import PodRead, PodRef
-from shared.ports.extenders import Judgement
 from tests.scenarios.scene import Scene, node, play
 
 JUDGE = Extender(url="http://h", filter_verb="filter")

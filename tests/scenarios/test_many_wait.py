@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from muster.kube_address import kube_config
-from services.binding.core import BindingCore
-from services.binding.core.patches import REFRESHES_PER_S
-from services.queueing.service import make_core
+from muster.cli.kube_address import kube_config
+from services.binding.core.core import BindingCore
+from services.binding.core.status_patches import REFRESHES_PER_S
+from services.queueing.core.core import QueueingCore
 from shared.events.base import Configured, Event
 from shared.events.binding import FencesAsked
 from shared.events.ingest import PodsNamed, PodsPending, SignatureDefined
@@ -34,7 +34,7 @@ class Both:
 
     def __init__(self) -> None:
         config = kube_config({}, ())
-        self.queueing: Any = Steps(make_core(1)).at(BEGIN_MS).given(Configured(config))
+        self.queueing: Any = Steps(QueueingCore(1)).at(BEGIN_MS).given(Configured(config))
         self.binding: Any = Steps(BindingCore(1)).at(BEGIN_MS).given(Configured(config))
         self.queueing.given(SignatureDefined(1, PodSpec()))
         self.answers: list[tuple[int, FencesAsked]] = []

@@ -5,11 +5,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from shared.adapters.sim_cluster import SimCluster
-from shared.framework.custom import PLUGINS, Registered
 from shared.model.objects import PodSpec
 from shared.model.profile import CustomPlugin, Profile
 from shared.ports.bind_plugin import BindPlugin, BoundPod
+from shared.scheduling.api.custom import PLUGINS, Registered
+from shared.simulated.cluster import SimCluster
 from tests.scenarios.scene import Scene, node, play
 
 CPU = 100

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from shared.model.extenders import Extender, Victims
+from shared.extenders.port import Going, Verdict
+from shared.extenders.values import Extender, Victims
 from shared.model.post_filter import NO_CLAIMS
 from shared.ports.cluster import PodRef
-from shared.ports.extenders import Going, Verdict
 from tests.scenarios.scene import Scene, node, play
 
 PREEMPTER = Extender(url="http://h", preempt_verb="preempt")

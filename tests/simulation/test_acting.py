@@ -16,10 +16,10 @@ import pytest
 from muster.simulation import run as running
 from muster.simulation.run import simulate
 from muster.simulation.volumes import make_volume_scenario
-from shared.adapters.sim_cluster import SimCluster
-from shared.framework.custom import PLUGINS, Registered
 from shared.model.objects import PodSpec
 from shared.ports.bind_plugin import BindPlugin, BoundPod
+from shared.scheduling.api.custom import PLUGINS, Registered
+from shared.simulated.cluster import SimCluster
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 

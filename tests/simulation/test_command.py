@@ -5,7 +5,7 @@ import pytest
 from muster.simulation import command
 from muster.simulation.command import simulate_world
 from muster.simulation.run import Result
-from shared.adapters.worlds.settings import Choice, load_world
+from shared.worlds.settings import Choice, load_world
 from tests.simulation.planted import ROOT
 
 SEEDS_OF_A_TRACE = (1, 7)

@@ -15,11 +15,11 @@ from msgspec import structs, to_builtins
 from muster.simulation import run as running
 from muster.simulation.run import Result, simulate
 from muster.simulation.scenario import make_scenario
-from shared.adapters.sim_cluster import SimCluster
+from shared.extenders.port import Judgement
+from shared.extenders.values import POD, Extender
 from shared.model.columns import split
-from shared.model.extenders import POD, Extender
 from shared.model.world import Arrival, World
-from shared.ports.extenders import Judgement
+from shared.simulated.cluster import SimCluster
 from tests.parity.planted import planted
 from tests.simulation.planted import Bug
 
@@ -124,16 +124,16 @@ CORE = "services.placement.core"
 BUGS = (
     Bug(
         "a-member-goes-anywhere",
-        f"{CORE}.judging",
+        f"{CORE}.extenders.gang_members",
         (
-            "    rows, more = extending.still_there(table, answer)\n",
+            "    rows, more = questions.still_there(table, answer)\n",
             "    rows = np.arange(table.size)\n    more = rows * 0\n",
         ),
         first=(1, 0),
     ),
     Bug(
         "a-pod-goes-anywhere",
-        f"{CORE}.extending",
+        f"{CORE}.extenders.questions",
         (
             "    rows, scores = still_there(state.table, answer)\n",
             "    rows = np.arange(state.table.size)\n    scores = rows * 0\n",
@@ -142,13 +142,13 @@ BUGS = (
     ),
     Bug(
         "nobody-asks-about-members",
-        CORE,
+        f"{CORE}.core",
         ("        asked = todo.judging\n", "        asked = None\n"),
         first=(1, 0),
     ),
     Bug(
         "their-words-are-forgotten",
-        f"{CORE}.again",
+        f"{CORE}.extenders.retries",
         (
             '        state.told[event.sig] = structs.replace(event, attempt=0, ids=b"")\n',
             "        pass\n",
@@ -157,19 +157,19 @@ BUGS = (
     ),
     Bug(
         "a-refused-promise-is-kept",
-        f"{CORE}.deciding",
-        ("        yield from extending.promise_refused(state)\n", ""),
+        f"{CORE}.decisions",
+        ("        yield from questions.promise_refused(state)\n", ""),
         first=(4, 8),
     ),
     Bug(
         "others-go-where-the-room-was-refused",
-        f"{CORE}.again",
+        f"{CORE}.extenders.retries",
         ("np.isin(state.table.ids[rows], nodes)] if nodes else rows", "np.isin(rows, [])]"),
         first=(4,),
     ),
     Bug(
         "an-error-is-a-refusal",
-        "services.queueing.core.answers",
+        "services.queueing.core.inputs.answers",
         (
             "    if event.error:\n        _came_to_an_error(state, event)\n        return\n",
             "",

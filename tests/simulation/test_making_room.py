@@ -11,9 +11,9 @@ import pytest
 
 from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
-from shared.framework.custom import PLUGINS, Plugin, Pod, Registered
-from shared.framework.custom_post_filter import Evict, RefusedNodes
 from shared.model.profile import DEFAULT_PREEMPTION
+from shared.scheduling.api.custom import PLUGINS, Plugin, Pod, Registered
+from shared.scheduling.api.custom_post_filter import Evict, RefusedNodes
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 

@@ -14,10 +14,10 @@ from msgspec import to_builtins
 
 from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
-from services.preemption.core.judging import NOBODY_LEFT
-from shared.model.extenders import Extender, Victims
+from services.preemption.core.extender_victims import NOBODY_LEFT
+from shared.extenders.port import Going, Judgement, Verdict
+from shared.extenders.values import Extender, Victims
 from shared.ports.cluster import PodRef
-from shared.ports.extenders import Going, Judgement, Verdict
 from tests.parity.planted import planted
 from tests.simulation.planted import Bug
 
@@ -98,19 +98,19 @@ PREEMPTION = "services.preemption.core."
 BUGS = (
     Bug(
         "extenders-not-asked",
-        "services.preemption.core",
+        "services.preemption.core.core",
         ("    if ask.found[best.shard].lower:\n", "    if False:\n"),
         first=(0, 3),
     ),
     Bug(
         "what-the-shards-found",
-        PREEMPTION + "judging",
+        PREEMPTION + "extender_victims",
         ("        victims=said.victims,\n", "        victims=candidate.victims,\n"),
         first=(0, 3, 4, 13),
     ),
     Bug(
         "nodes-left-out-are-left",
-        PREEMPTION + "judging",
+        PREEMPTION + "extender_victims",
         ("        if candidate.node in left\n", ""),
         (
             "left[candidate.node], lower)",
@@ -120,7 +120,7 @@ BUGS = (
     ),
     Bug(
         "nobody-hears-of-it",
-        "services.binding.core.judging",
+        "services.binding.core.extender_victims",
         ("    state.judged[event.ask] = event\n", "    state.judged.pop(event.ask, None)\n"),
         first=(0, 3, 4),
     ),

@@ -28,19 +28,19 @@ def test_several_shards_keep_rules_by_host_and_refuse_wider_ones(seed: int) -> N
 BUGS = (
     Bug(
         "rules-by-host-are-dropped",
-        "services.placement.core.book",
+        "services.placement.core.books.charges",
         ("    counted = spec.with_rules_of_nodes() if", "    counted = spec.anonymous() if"),
         first=(6, 10, 11),
     ),
     Bug(
         "nobody-is-told-who-pods-are",
-        "services.ingest.core.identity",
+        "services.ingest.core.pods.identity",
         ("    return spec.with_rules_of_nodes() if", "    return PodSpec() if"),
         first=(1, 2, 4),
     ),
     Bug(
         "namespaces-as-they-say",
-        "shared.framework.selectors",
+        "shared.scheduling.table.selectors",
         ("is not None and holds(term.namespace_selector, {})", "== ('nobody',)"),
         first=(0, 14, 16),
     ),

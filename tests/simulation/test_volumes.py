@@ -41,7 +41,7 @@ PLACEMENT, BINDING = "services.placement.core.", "services.binding.core."
 BUGS = (
     Bug(
         "nothing-is-held",
-        "shared.framework.storage",
+        "shared.scheduling.volumes.storage",
         (
             "            self._kept.setdefault(choice.volume, []).append(ref)\n",
             "            return\n",
@@ -51,7 +51,7 @@ BUGS = (
     ),
     Bug(
         "held-for-ever",
-        PLACEMENT + "volumes",
+        PLACEMENT + "volumes.reservations",
         ("wait.until_ms <= state.now_ms", "False"),
         ('    return "" if claim.is_bind_completed else None\n', "    return None\n"),
         first=(2,),
@@ -64,7 +64,7 @@ BUGS = (
     ),
     Bug(
         "one-pod-or-two",
-        "shared.plugins.volume_restrictions",
+        "shared.scheduling.plugins.volume_restrictions",
         ("        if not self._disks and not in_use:\n", "        if not self._disks:\n"),
         first=(0,),
     ),
@@ -107,13 +107,13 @@ FOR_GANGS = (
     ),
     Bug(
         "members-hold-nothing",
-        PLACEMENT + "member_volumes",
-        ("        volumes.hold(", "        (lambda *_: None)("),
+        PLACEMENT + "gangs.member_volumes",
+        ("        reservations.hold(", "        (lambda *_: None)("),
         first=(0, 1, 2, 3),
     ),
     Bug(
         "not-told-at-all",
-        PLACEMENT + "member_volumes",
+        PLACEMENT + "gangs.member_volumes",
         ("        if pod in members:\n", "        if False:\n"),
         first=(0,),
     ),

@@ -13,9 +13,9 @@ import pytest
 
 from muster.simulation.run import Result, simulate
 from muster.simulation.scenario import make_scenario
-from shared.framework.custom import PLUGINS, Registered
 from shared.model.objects import PodSpec
 from shared.ports.bind_plugin import BindPlugin, BoundPod
+from shared.scheduling.api.custom import PLUGINS, Registered
 from tests.parity.planted import planted
 from tests.simulation.planted import Bug
 
@@ -73,25 +73,25 @@ QUEUE = "services.queueing.core"
 BUGS = (
     Bug(
         "what-happened-meanwhile-is-missed",
-        f"{QUEUE}.held",
+        f"{QUEUE}.waiting.permit_rejections",
         ("if all(state.happened.get(kind, 0) <= attempt for kind in kinds):", "if True:"),
         first=(0, 1),
     ),
     Bug(
         "anything-wakes",
-        f"{QUEUE}.held",
+        f"{QUEUE}.waiting.permit_rejections",
         ("        if kind in state.config.wakes.get(plugin, ()):", "        if True:"),
         first=(0,),
     ),
     Bug(
         "its-own-end-wakes-it",
-        f"{QUEUE}.held",
+        f"{QUEUE}.waiting.permit_rejections",
         ("            roused.pop(but, None)\n", ""),
         first=(1,),
     ),
     Bug(
         "nothing-is-told-of-nodes",
-        "services.ingest.core.happened",
+        "services.ingest.core.cluster_events",
         ("        if kind in state.config.wakes:", '        if kind.startswith("Pod"):'),
         first=(0,),
     ),

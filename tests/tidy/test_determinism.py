@@ -1,14 +1,14 @@
 """Cores use only operations with one result on every machine and under every hash seed.
 
-import-linter holds the imports; this file holds the calls, by the rules of muster/determinism.py,
-which plugins of users must keep as well. What they cannot see is for the replay tests to find.
+import-linter holds the imports; this file holds the calls, by the rules of
+muster/user_plugins/determinism.py, which users' plugins must keep as well. Replay finds the rest.
 """
 
 import ast
 
 import pytest
 
-from muster.determinism import offences
+from muster.user_plugins.determinism import offences
 from tests.tidy.source import at, is_core, python_files, report, tree_of
 
 

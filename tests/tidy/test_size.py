@@ -5,7 +5,7 @@ import ast
 from tests.tidy.source import at, python_files, report, text_of, tree_of
 
 FUNCTION_LINES_MAX = 70
-FILE_LINES_MAX = 500
+FILE_LINES_MAX = 600  # a smell, not a knife: never split what is one idea
 LINE_CHARACTERS_MAX = 100
 
 

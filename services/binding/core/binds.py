@@ -9,11 +9,11 @@ from itertools import islice
 
 import numpy as np
 
-from services.binding.core import patches
-from services.binding.core.rows import has_permit, has_pre_bind, later, move, settle_rows, trim
+from services.binding.core import status_patches
+from services.binding.core.bind_rows import has_permit, has_pre_bind, later, move, settle_rows, trim
+from services.binding.core.pod_table import FACT, MAYBE, NAMED, NEEDED
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
-from services.binding.core.table import FACT, MAYBE, NAMED, NEEDED
-from services.binding.transitions import FOR_PLUGINS, FOR_VOLUMES, SLOW, Phase
+from services.binding.core.transitions import FOR_PLUGINS, FOR_VOLUMES, SLOW, Phase
 from shared.events.base import Event
 from shared.events.binding import (
     BindsAsked,
@@ -24,7 +24,7 @@ from shared.events.binding import (
     VolumesAsked,
 )
 from shared.events.observed import BindAnswers
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import I64, pack, unpack
 
 ONE = 8  # bytes of a column of one
@@ -249,7 +249,7 @@ def fences_asked(state: BindingState, event: FencesAsked) -> None:
             state.written.pop(pod, None)
             state.table.effects[row] = event.effect
         else:
-            patches.asked(state, event.effect, pod)
+            status_patches.asked(state, event.effect, pod)
 
 
 def open_effect(state: BindingState, effect: int, event: Event) -> None:
@@ -342,7 +342,7 @@ def _patched(state: BindingState, effect: int, pod: int, row: int, revision: int
         return
     if row >= 0 and revision:
         raise_revision(state, row, revision)
-        patches.written(state, pod, message)
+        status_patches.written(state, pod, message)
     state.left[effect] -= 1
     if not state.left[effect]:
         del state.left[effect], state.effects[effect], state.patching[effect]

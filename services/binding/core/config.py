@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from shared.model.extenders import Extender
+from shared.extenders.values import Extender
 from shared.model.options import read_options, require_positive
 from shared.model.profile import CustomPlugin
 

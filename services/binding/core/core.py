@@ -1,4 +1,8 @@
-"""The core: what each event does to the state, and in which order a step's decisions come."""
+"""Binding's core: what each event does to the state, and in which order decisions come.
+
+It decides nothing about pods. Every bind it is told to make ends in exactly one Bound or
+BindFailed, and before a BindFailed it is certain that no POST of ours can land any more.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -6,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from services.binding.core import (
+    bind_plugins,
     binds,
     evictions,
+    extender_victims,
     facts,
-    hooks,
-    judging,
-    patches,
+    newest_binds,
     promises,
-    recent,
-    saved,
+    snapshot,
+    status_patches,
     volumes,
 )
 from services.binding.core.config import parse_config
+from services.binding.core.pod_table import MAYBE
 from services.binding.core.state import BindingState
-from services.binding.core.table import MAYBE
-from services.binding.transitions import Phase
+from services.binding.core.transitions import Phase
 from shared.events import binding as own
 from shared.events import ingest, observed
 from shared.events.base import Configured, Event
@@ -58,16 +62,16 @@ class BindingCore:
             VolumesFailed: volumes.failed,
             EvictAsked: evictions.evict_asked,
             EvictRecalled: evictions.evict_recalled,
-            VictimsAsked: judging.victims_asked,
-            Parked: patches.waits,
-            Confirmed: patches.waits,
-            TryFailed: patches.waits,
+            VictimsAsked: extender_victims.victims_asked,
+            Parked: status_patches.waits,
+            Confirmed: status_patches.waits,
+            TryFailed: status_patches.waits,
             observed.BindAnswers: binds.bind_answers,
             observed.EvictAnswers: evictions.evict_answers,
             observed.VolumeAnswers: volumes.answers,
-            observed.PreBindAnswers: hooks.pre_bind_answers,
-            observed.PostBindAnswers: hooks.post_bind_answers,
-            observed.ExtendersPreempted: judging.answered,
+            observed.PreBindAnswers: bind_plugins.pre_bind_answers,
+            observed.PostBindAnswers: bind_plugins.post_bind_answers,
+            observed.ExtendersPreempted: extender_victims.answered,
             own.BindsAsked: binds.binds_asked,
             own.ReadsAsked: binds.reads_asked,
             own.FencesAsked: binds.fences_asked,
@@ -75,13 +79,13 @@ class BindingCore:
             own.VolumesGranted: promises.told,
             own.VolumesTaken: volumes.taken,
             own.VolumesOver: promises.over_told,
-            own.PermitsAsked: hooks.asked,
-            own.PreBindsAsked: hooks.asked,
-            own.PreBindFailed: hooks.pre_bind_failed,
-            own.PostBindsAsked: hooks.post_binds_asked,
+            own.PermitsAsked: bind_plugins.asked,
+            own.PreBindsAsked: bind_plugins.asked,
+            own.PreBindFailed: bind_plugins.pre_bind_failed,
+            own.PostBindsAsked: bind_plugins.post_binds_asked,
             own.EvictionsAsked: evictions.evictions_asked,
-            own.ExtendersPreemptAsked: judging.asked,
-            own.VictimsJudged: judging.told,
+            own.ExtendersPreemptAsked: extender_victims.asked,
+            own.VictimsJudged: extender_victims.told,
             own.Bound: _bound,
             own.BindFailed: _bind_failed,
             own.Evicted: evictions.evicted,
@@ -101,11 +105,11 @@ class BindingCore:
         if state.promises_over or state.untold or state.taken:
             yield from promises.tell(state)
         if state.pre_bind_no:
-            yield from hooks.give_up(state)
+            yield from bind_plugins.give_up(state)
         if state.has_reports:
             yield from _report(state)
         if state.post_new:
-            yield from hooks.ask_post_binds(state)
+            yield from bind_plugins.ask_post_binds(state)
         if state.todo:
             yield from binds.ask_binds(state)
         if state.due:
@@ -113,12 +117,12 @@ class BindingCore:
         if state.evict_reports:
             yield from evictions.evict_reports(state)
         if state.judged or state.judge_new:
-            yield from judging.tell(state)
-            yield from judging.ask(state)
+            yield from extender_victims.tell(state)
+            yield from extender_victims.ask(state)
         if state.evictions:
             yield from evictions.ask_evictions(state)
         if state.patches or state.refreshes:
-            yield from patches.ask_patches(state)
+            yield from status_patches.ask_patches(state)
 
     def due_ms(self, state: BindingState) -> int | None:
         """Now if there is something to tell or ask, else the next repeat."""
@@ -134,7 +138,7 @@ class BindingCore:
             if other_ms is not None:
                 due_ms = other_ms if due_ms is None else min(due_ms, other_ms)
         if state.patches or state.refreshes:
-            other_ms = patches.due_ms(state)
+            other_ms = status_patches.due_ms(state)
             if other_ms is not None:
                 due_ms = other_ms if due_ms is None else min(due_ms, other_ms)
         return due_ms
@@ -145,15 +149,15 @@ class BindingCore:
 
     def dump(self, state: BindingState) -> Any:
         """See the module `saved`."""
-        return saved.dump(state)
+        return snapshot.dump(state)
 
     def load(self, body: Any) -> BindingState:
         """Inverse of dump."""
-        return saved.load(body, self.sources)
+        return snapshot.load(body, self.sources)
 
     def check(self, state: BindingState) -> None:
         """Open binds, effects and queues agree with the table."""
-        saved.check(state)
+        snapshot.check(state)
 
 
 def _configured(state: BindingState, event: Configured) -> None:
@@ -162,21 +166,21 @@ def _configured(state: BindingState, event: Configured) -> None:
     table = state.table
     asked = np.flatnonzero(table.phases[: table.used] == Phase.ASKED)
     table.flags[asked] |= MAYBE
-    patches.drop_all(state)
+    status_patches.drop_all(state)
 
 
 def _reserved(state: BindingState, event: Reserved | VolumesChosen) -> None:
     if event.volumes:
         volumes.chosen(state, event)
     if event.spec is not None:
-        hooks.reserved(state, event.ids, event.spec)
+        bind_plugins.reserved(state, event.ids, event.spec)
     binds.reserved(state, event.ids, event.nodes, event.spec is not None)
 
 
 def _committed(state: BindingState, event: GangCommitted) -> None:
     """Members with volumes wait for the word of their shards."""
     for one in event.shown:
-        hooks.reserved(state, one.ids, one.spec)
+        bind_plugins.reserved(state, one.ids, one.spec)
     ids, nodes = event.ids, event.nodes
     if event.with_volumes:
         others = ~np.isin(unpack(ids), unpack(event.with_volumes))
@@ -214,7 +218,7 @@ def _packed(parts: list[Any]) -> bytes:
 
 def _bound(state: BindingState, event: own.Bound) -> None:
     _reported(state, "bound")
-    recent.note(state, event)
+    newest_binds.note(state, event)
 
 
 def _bind_failed(state: BindingState, event: own.BindFailed) -> None:

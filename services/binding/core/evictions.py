@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from services.binding.core.rows import backoff_ms, leave_effect
+from services.binding.core.bind_rows import backoff_ms, leave_effect
+from services.binding.core.pod_table import NAMED
 from services.binding.core.state import BindingState, Eviction
-from services.binding.core.table import NAMED
-from services.binding.transitions import Evicting, evicting
+from services.binding.core.transitions import Evicting, evicting
 from shared.events.base import Event
 from shared.events.binding import Evicted, EvictionFailed, EvictionsAsked
 from shared.events.observed import EvictAnswers
 from shared.events.preemption import EvictAsked, EvictRecalled
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import few, pack
 
 EVICTED = ""

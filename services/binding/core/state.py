@@ -7,9 +7,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from services.binding.core.config import Config
-from services.binding.core.due import Due
-from services.binding.core.table import BindTable
-from services.binding.transitions import Evicting
+from services.binding.core.due_pods import Due
+from services.binding.core.pod_table import BindTable
+from services.binding.core.transitions import Evicting
 from shared.events.base import Event
 from shared.events.observed import ExtendersPreempted
 from shared.events.preemption import VictimsAsked

@@ -6,15 +6,15 @@ by then, or a volume that has another claim, refuses it.
 """
 
 from services.binding.core import promises
+from services.binding.core.bind_rows import has_pre_bind, later, move
 from services.binding.core.binds import known, open_effect
-from services.binding.core.patches import waits_for
-from services.binding.core.rows import has_pre_bind, later, move
 from services.binding.core.state import BindingState
-from services.binding.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
+from services.binding.core.status_patches import waits_for
+from services.binding.core.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
 from shared.events.binding import VolumesAsked, VolumesTaken
 from shared.events.observed import VolumeAnswers
 from shared.events.placement import Reserved, VolumesBound, VolumesChosen, VolumesFailed
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import unpack
 
 AGAIN_MS = 30_000

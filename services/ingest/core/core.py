@@ -1,20 +1,25 @@
-"""The core: which observation keeps which books, and the order in which facts are told."""
+"""Ingest's core: what each observation changes, and the order in which facts are told.
+
+`evolve` of an observation keeps the books at once and puts the facts that follow from it on
+`state.outbox`; `decide` hands them out in order, and `evolve` of each takes it off again. So a
+fact is decided exactly once, and folding needs no decisions. Nothing here places or orders pods.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from services.ingest.core import happened, saved
-from services.ingest.core.assigned import pods_bound_seen
+from services.ingest.core import cluster_events, snapshot
 from services.ingest.core.config import Config, parse_config
 from services.ingest.core.groups import budgets_gone, budgets_seen, gangs_gone, gangs_seen
 from services.ingest.core.lists import list_began, list_ended
 from services.ingest.core.nodes import nodes_gone, nodes_seen
-from services.ingest.core.objects import objects_gone, objects_seen, tell_storage
-from services.ingest.core.pods import pods_deleted_seen, pods_seen
-from services.ingest.core.queued import requeue
+from services.ingest.core.other_objects import objects_gone, objects_seen, tell_storage
+from services.ingest.core.pods.assigned import pods_bound_seen
+from services.ingest.core.pods.default_spread import respread
+from services.ingest.core.pods.pods import pods_deleted_seen, pods_seen
+from services.ingest.core.pods.start_times import pods_started_seen
+from services.ingest.core.queue_plugins import requeue
 from services.ingest.core.restored import cluster_restored
-from services.ingest.core.spreading import respread
-from services.ingest.core.started import pods_started_seen
 from services.ingest.core.state import FIRST, IngestState, WrongCluster
 from shared.events import observed as seen
 from shared.events.base import Configured, Event
@@ -69,7 +74,7 @@ class IngestCore:
             seen.WatchAdvanced: _watch_advanced,
             seen.InputRejected: _input_rejected,
             **dict.fromkeys(OWN, _told),
-            Happened: happened.told,
+            Happened: cluster_events.told,
             SourceAdvanced: _source_advanced,
         }
 
@@ -106,15 +111,15 @@ class IngestCore:
 
     def dump(self, state: IngestState) -> Any:
         """See the module `saved`."""
-        return saved.dump(state)
+        return snapshot.dump(state)
 
     def load(self, body: Any) -> IngestState:
         """Inverse of dump."""
-        return saved.load(body, self.placements)
+        return snapshot.load(body, self.placements)
 
     def check(self, state: IngestState) -> None:
         """Reference counts and reverse indexes agree with the table."""
-        saved.check(state)
+        snapshot.check(state)
 
 
 def _configured(state: IngestState, event: Configured) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from services.ingest.core.interned import covers, drop_gang, take_gang
+from services.ingest.core.signatures import covers, drop_gang, take_gang
 from services.ingest.core.state import HeldBudget, IngestState
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, GangGone, GangSet
 from shared.model.columns import pack

@@ -4,11 +4,11 @@ A list that would delete more than half of the nodes or pods must be confirmed b
 a list older than what was already consumed counts for nothing. Both ask for another list.
 """
 
-from services.ingest.core.asking import ask
 from services.ingest.core.groups import budgets_gone, disrupted_told, gangs_gone
+from services.ingest.core.list_requests import ask
 from services.ingest.core.nodes import nodes_gone, nodes_seen
-from services.ingest.core.objects import objects_gone
-from services.ingest.core.pods import forget
+from services.ingest.core.other_objects import objects_gone
+from services.ingest.core.pods.pods import forget
 from services.ingest.core.restored import rewound_list_ended
 from services.ingest.core.state import FIRST, Bracket, IngestState
 from shared.events.ingest import ListApplied, ListDoubted, WorldListed, WorldRestored

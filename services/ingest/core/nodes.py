@@ -8,15 +8,15 @@ from hashlib import blake2b
 
 import numpy as np
 
-from services.ingest.core.asking import ask
-from services.ingest.core.happened import note
+from services.ingest.core.cluster_events import note
 from services.ingest.core.images import count, tell
-from services.ingest.core.started import tell_started
+from services.ingest.core.list_requests import ask
+from services.ingest.core.pods.start_times import tell_started
 from services.ingest.core.state import OVERFLOW, HeldNode, IngestState, Waiting
 from shared.events.ingest import NodesGone, NodesSet, PodsAssigned
+from shared.model.cluster_event_kinds import NODE_ADD, NODE_DELETE, node_changes
 from shared.model.columns import pack
 from shared.model.objects import Node
-from shared.model.wakes import NODE_ADD, NODE_DELETE, node_changes
 
 ZONE = "topology.kubernetes.io/zone"
 NODES_PER_EVENT = 2_000

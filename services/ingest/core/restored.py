@@ -6,7 +6,7 @@ or an eviction may have been answered and undone before any watch showed it: wha
 pod ends with its old number.
 """
 
-from services.ingest.core.asking import ask
+from services.ingest.core.list_requests import ask
 from services.ingest.core.state import FIRST, IngestState
 from shared.events.ingest import WorldListed, WorldRestored
 from shared.events.observed import ClusterRestored

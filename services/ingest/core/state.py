@@ -5,14 +5,14 @@ from collections import deque
 from msgspec import Struct
 
 from services.ingest.core.config import Config
-from services.ingest.core.table import PodTable
+from services.ingest.core.pods.table import PodTable
 from shared.events.base import Event
 from shared.events.ingest import ListAsked
-from shared.framework.custom_queue import QueuePlugins
 from shared.machine.core import MachineState
 from shared.model.cluster_objects import ClusterObject
 from shared.model.default_spread import Spreaders
 from shared.model.objects import Budget, Gang, Node, Selector
+from shared.scheduling.api.custom_queue import QueuePlugins
 
 OVERFLOW = -1
 """Stands in the node column for a node name that was one too many to be remembered."""

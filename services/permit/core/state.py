@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from services.permit.core.config import Config
-from services.permit.transitions import Phase, following
+from services.permit.core.transitions import Phase, following
 from shared.machine.core import MachineState
 from shared.model.objects import PodSpec
 from shared.model.podset import PodSet

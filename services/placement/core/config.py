@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from shared.model.extenders import Extender
+from shared.extenders.values import Extender
 from shared.model.options import read_options
 from shared.model.profile import V1_35, VERSIONS, Profile
 

@@ -12,18 +12,11 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from services.placement.core.books.ledger import Ledger
 from services.placement.core.config import Config
-from services.placement.core.ledger import Ledger
-from services.placement.core.todo import Todo
+from services.placement.core.placing.work_queue import Todo
 from shared.events.observed import ExtendersAnswered
 from shared.events.placement import Refused
-from shared.framework.images import Spread
-from shared.framework.kernel import Kernel
-from shared.framework.profile import DEFAULT, Plugins
-from shared.framework.sampling import NodeTree
-from shared.framework.signature import Signature
-from shared.framework.storage import Storage
-from shared.framework.table import NodeTable
 from shared.machine.core import MachineState
 from shared.model.cluster_objects import Pairs
 from shared.model.columns import I64
@@ -31,6 +24,13 @@ from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING
 from shared.model.objects import Node, PodSpec
 from shared.model.profile import V1_35, Profile
 from shared.model.volumes import Choice
+from shared.scheduling.cycle.kernel import Kernel
+from shared.scheduling.cycle.sampling import NodeTree
+from shared.scheduling.cycle.signature import Signature
+from shared.scheduling.profile import DEFAULT, Plugins
+from shared.scheduling.table.images import Spread
+from shared.scheduling.table.table import NodeTable
+from shared.scheduling.volumes.storage import Storage
 
 SOURCES: tuple[str, ...] = (INGEST, QUEUEING, PERMIT, PREEMPTION, BINDING)
 TIE_SEED = 0

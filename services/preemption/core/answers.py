@@ -1,8 +1,8 @@
 """What shards and binding answer: candidates, nominations, evictions."""
 
-from services.preemption.core import bands, together
+from services.preemption.core import gang_preemption, shared_dry_runs
 from services.preemption.core.state import FAILED, FREED, LOST, Ask, PreemptionState
-from services.preemption.transitions import LEAVING, Phase
+from services.preemption.core.transitions import LEAVING, Phase
 from shared.events.binding import Evicted, EvictionFailed
 from shared.events.placement import (
     CandidatesFound,
@@ -17,7 +17,7 @@ from shared.model.columns import few
 def candidates(state: PreemptionState, event: CandidatesFound, placements: int) -> None:
     """A shard's candidates; the choice is made when every shard answered."""
     if event.ask in state.runs:
-        together.found(state, event, placements)
+        shared_dry_runs.found(state, event, placements)
         return
     ask = state.asks.get(event.ask)
     if ask is None or ask.phase is not Phase.DRY_RUN or event.shard in ask.found:
@@ -48,7 +48,7 @@ def nomination(
         case NominationReady() if ask.phase in LEAVING and not ask.end:
             ask.follow("nomination_ready")
             if ask.band:
-                bands.member_ready(state, ask)
+                gang_preemption.member_ready(state, ask)
             else:
                 state.set_due(ask, state.now_ms + state.config.place_ms_max)
         case NominationLost() if ask.phase is Phase.READY:

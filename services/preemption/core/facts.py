@@ -2,7 +2,7 @@
 
 from services.preemption.core.answers import all_answered
 from services.preemption.core.state import LEFT, Ask, PreemptionState
-from services.preemption.transitions import Phase
+from services.preemption.core.transitions import Phase
 from shared.events.binding import Bound
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsAssigned, PodsGone
 from shared.model.columns import unpack

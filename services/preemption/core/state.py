@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from services.preemption.core.band import Band
 from services.preemption.core.budgets import Budgets
 from services.preemption.core.config import Config
-from services.preemption.transitions import GangPhase, Phase, following
+from services.preemption.core.gang_ask import Band
+from services.preemption.core.transitions import GangPhase, Phase, following
 from shared.events.placement import CandidatesFound
 from shared.machine.core import MachineState
 from shared.model.podset import PodSet

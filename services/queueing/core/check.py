@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from services.queueing.core import stays
-from services.queueing.core.pods import HELD, STATES, backoff_ends
+from services.queueing.core.pods.table import HELD, STATES, backoff_ends
 from services.queueing.core.state import Gang, QueueingState, Sig
-from services.queueing.transitions import Pod
+from services.queueing.core.transitions import Pod
+from services.queueing.core.waiting import unschedulable_timeout
 
 
 def check(state: QueueingState) -> None:
@@ -55,7 +55,9 @@ def _check_sig(state: QueueingState, sig: Sig) -> None:
     preempting = ids[codes == Pod.PREEMPTING].tolist()
     waits = sorted(state.preempting.get(sig.sig, ()))
     assert waits == preempting, f"signature {sig.sig} preempting"
-    unschedulable = stays.counted(state, ids[(codes == Pod.PARKED) | (codes == Pod.PREEMPTING)])
+    unschedulable = unschedulable_timeout.counted(
+        state, ids[(codes == Pod.PARKED) | (codes == Pod.PREEMPTING)]
+    )
     assert sig.stays == unschedulable, f"signature {sig.sig}: pods among the unschedulable"
     assert sig.flush_ms == min(unschedulable, default=0), f"signature {sig.sig}: when it flushes"
     left = sum(left.live for left in sig.left.values())

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from services.queueing.core import gangs
 from services.queueing.core.config import SPREAD_PODS_MIN
-from services.queueing.core.lanes import next_of_priority
+from services.queueing.core.gangs import attempts
+from services.queueing.core.pods.lanes import next_of_priority
 from services.queueing.core.state import Entry, Left, QueueingState, Shard, Sig
-from services.queueing.transitions import Pod
+from services.queueing.core.transitions import Pod
 from shared.events.queueing import Dispatched
 from shared.model.columns import I64
 
@@ -108,7 +108,7 @@ def _within_window(state: QueueingState, sig: Sig, ids: I64, seqs: I64) -> I64:
 
 def _before_gang(state: QueueingState, sig: Sig, ids: I64, seqs: I64) -> I64:
     """Those that are older than the gang that is next: a batch reorders pods, not gangs."""
-    gang = gangs.first_ready(state) if state.pods.counts[WAITING] else None
+    gang = attempts.first_ready(state) if state.pods.counts[WAITING] else None
     if gang is None or gang.priority < sig.priority or gang.seq < seqs[0]:
         return ids
     return ids[: int(np.searchsorted(seqs[: len(ids)], gang.seq))]

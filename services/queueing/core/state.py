@@ -20,9 +20,9 @@ from services.queueing.core.config import (
     URGENT_ROUNDS_MAX,
     Config,
 )
-from services.queueing.core.fifo import Fifo
-from services.queueing.core.pods import Pods, Rows
-from services.queueing.transitions import Pod
+from services.queueing.core.pods.fifo import Fifo
+from services.queueing.core.pods.table import Pods, Rows
+from services.queueing.core.transitions import Pod
 from shared.events.placement import Refused
 from shared.machine.core import MachineState
 from shared.model.columns import I64

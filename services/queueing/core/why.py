@@ -1,9 +1,9 @@
 """One line that explains where a pod stands, from the state alone; for people."""
 
-from services.queueing.core import held
-from services.queueing.core.messages import GATED, gang_message, listed, parked_message
 from services.queueing.core.state import QueueingState, Sig
-from services.queueing.transitions import Pod
+from services.queueing.core.transitions import Pod
+from services.queueing.core.waiting import permit_rejections
+from services.queueing.core.waiting.messages import GATED, gang_message, listed, parked_message
 
 
 def why(state: QueueingState, pod: int) -> str:
@@ -35,7 +35,7 @@ def why(state: QueueingState, pod: int) -> str:
             return "waiting for the preemption for this pod to be finished"
         case Pod.NOMINATED:
             return f"its victims are gone: to be tried at shard {state.nominated[pod]}"
-        case Pod.BACKOFF if held.is_held(state, row):
+        case Pod.BACKOFF if permit_rejections.is_held(state, row):
             return _held(state, pod)
         case Pod.BACKOFF:
             errors = int(pods.errors[row])
@@ -54,7 +54,7 @@ def why(state: QueueingState, pod: int) -> str:
 
 def _held(state: QueueingState, pod: int) -> str:
     """What it waits for."""
-    plugin = held.plugin_of(state, pod)
+    plugin = permit_rejections.plugin_of(state, pod)
     kinds = state.config.wakes.get(plugin, ())
     until_ms = int(state.pods.until_ms[pod - state.pods.base])
     for_what = f"waits for {', '.join(kinds)} in the cluster, or" if kinds else "waits"

@@ -5,7 +5,7 @@ from tests.simulation.planted import Bug, edit
 BUGS = (
     Bug(
         "unassigned-read-taken-as-failed",
-        "services.binding.transitions",
+        "services.binding.core.transitions",
         edit(
             """
     (Phase.READING, "shown_unassigned"): Phase.REPEAT,
@@ -26,7 +26,7 @@ BUGS = (
     ),
     Bug(
         "release-before-outcome",
-        "services.binding.transitions",
+        "services.binding.core.transitions",
         edit(
             """
     (Phase.ASKED, "unknown"): Phase.REPEAT,
@@ -39,7 +39,7 @@ BUGS = (
     ),
     Bug(
         "revision-not-raised-before-re-placement",
-        "services.binding.transitions",
+        "services.binding.core.transitions",
         edit(
             """
     (Phase.ASKED, "refused"): Phase.FENCE,
@@ -52,7 +52,7 @@ BUGS = (
     ),
     Bug(
         "bind-to-a-gone-node-given-up-unfenced",
-        "services.binding.transitions",
+        "services.binding.core.transitions",
         edit(
             """
     **{(phase, "node_gone"): Phase.FENCE for phase in SENT},
@@ -118,7 +118,7 @@ BUGS = (
     ),
     Bug(
         "remade-node-is-foreign",
-        "services.binding.core.rows",
+        "services.binding.core.bind_rows",
         edit(
             """
     return name is not None and state.node_names.get(node) == name

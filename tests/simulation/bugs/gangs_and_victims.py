@@ -5,7 +5,7 @@ from tests.simulation.planted import Bug, edit
 BUGS = (
     Bug(
         "partial-gang",
-        "services.permit.core",
+        "services.permit.core.core",
         edit(
             """
 max(1, event.min_count), groups)
@@ -18,7 +18,7 @@ max(1, event.min_count - 1), groups)
     ),
     Bug(
         "gone-member-committed",
-        "services.permit.core",
+        "services.permit.core.core",
         edit(
             """
             attempt.drop(pod)
@@ -31,7 +31,7 @@ max(1, event.min_count - 1), groups)
     ),
     Bug(
         "eviction-before-nomination",
-        "services.preemption.core",
+        "services.preemption.core.core",
         edit(
             """
         yield from _choose(state, ask)
@@ -87,7 +87,7 @@ max(1, event.min_count - 1), groups)
     ),
     Bug(
         "one-place-too-few-for-a-gang",
-        "services.preemption.core.bands",
+        "services.preemption.core.gang_preemption",
         edit(
             """
     if len(chosen) < band.needed:
@@ -101,7 +101,7 @@ max(1, event.min_count - 1), groups)
     ),
     Bug(
         "victims-that-a-gang-could-do-without",
-        "services.placement.core.gang_places",
+        "services.placement.core.gangs.places",
         edit(
             """
         if _all_fit(state, node, here, leave - {pod}):
@@ -115,7 +115,7 @@ max(1, event.min_count - 1), groups)
     ),
     Bug(
         "gang-forgets-its-places-with-a-hold",
-        "services.placement.core.nominations",
+        "services.placement.core.preemption.nominations",
         edit(
             """
         one.is_used = False
@@ -129,7 +129,7 @@ max(1, event.min_count - 1), groups)
     ),
     Bug(
         "gang-waits-for-ever-for-its-room",
-        "services.queueing.core.gang_preempting",
+        "services.queueing.core.gangs.preemption",
         edit(
             """
         _become(state, gang, WANTED)
@@ -142,7 +142,7 @@ max(1, event.min_count - 1), groups)
     ),
     Bug(
         "a-member-left-over-has-nobody-evicted",
-        "services.queueing.core.own",
+        "services.queueing.core.inputs.own_events",
         edit(
             """
     return is_single | state.config.gang_preemption

@@ -8,7 +8,7 @@ RESTORED = (16, 17, 45, 49)
 BUGS = (
     Bug(
         "deletes-from-a-cut-list",
-        "services.ingest.service",
+        "services.ingest.shell",
         edit(
             """
             self._asked.pop(kind)
@@ -22,7 +22,7 @@ BUGS = (
     ),
     Bug(
         "watch-resumed-too-late",
-        "services.ingest.service",
+        "services.ingest.shell",
         edit(
             """
         self._since = owner.state.revision
@@ -35,7 +35,7 @@ BUGS = (
     ),
     Bug(
         "lifted-gate-not-noticed",
-        "services.ingest.core.pods",
+        "services.ingest.core.pods.pods",
         edit(
             """
     changed = other_sig | other_gang | (table.gated[slots] != event.gated)
@@ -48,7 +48,7 @@ BUGS = (
     ),
     Bug(
         "only-one-of-many-deletes-told",
-        "services.ingest.core.pods",
+        "services.ingest.core.pods.pods",
         edit(
             """
     forget(state, [slot for slot in found if slot >= 0])
@@ -61,7 +61,7 @@ BUGS = (
     ),
     Bug(
         "restored-cluster-not-noticed",
-        "services.ingest.service",
+        "services.ingest.shell",
         edit(
             """
         if revision >= self._newest and not self._is_restored:
@@ -75,7 +75,7 @@ BUGS = (
     ),
     Bug(
         "undone-binds-kept",
-        "services.ingest.core.pods",
+        "services.ingest.core.pods.pods",
         edit(
             """
             _forget_old(state, seen, slots)

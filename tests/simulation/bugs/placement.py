@@ -5,7 +5,7 @@ from tests.simulation.planted import Bug, edit
 BUGS = (
     Bug(
         "stale-nomination-accepted",
-        "services.placement.core.preempt",
+        "services.placement.core.preemption.dry_run",
         edit(
             """
     if not len(victims) or not _still_there(state, event, victims):
@@ -28,7 +28,7 @@ BUGS = (
     ),
     Bug(
         "victim-of-equal-priority",
-        "services.placement.core.preempt",
+        "services.placement.core.preemption.dry_run",
         edit(
             """
             elif victim.priority < self.priority:
@@ -41,7 +41,7 @@ BUGS = (
     ),
     Bug(
         "budget-ignored",
-        "services.placement.core.preempt",
+        "services.placement.core.preemption.dry_run",
         edit(
             """
                 if left[one] < 0:
@@ -54,7 +54,7 @@ BUGS = (
     ),
     Bug(
         "nobody-reprieved",
-        "services.placement.core.preempt",
+        "services.placement.core.preemption.dry_run",
         edit(
             """
                 if not self._fits(scratch):
@@ -69,7 +69,7 @@ BUGS = (
     ),
     Bug(
         "nomination-not-charged",
-        "services.placement.core.nominations",
+        "services.placement.core.preemption.nominations",
         edit(
             """
         if one.pod != pod and one.counts and state.specs[one.sig].priority >= priority:
@@ -83,7 +83,7 @@ BUGS = (
     ),
     Bug(
         "improved-not-sent-on-release",
-        "services.placement.core.book",
+        "services.placement.core.books.charges",
         edit(
             """
         mark_better(state, nodes)
@@ -97,7 +97,7 @@ BUGS = (
     ),
     Bug(
         "hold-not-released-on-timeout",
-        "services.placement.core.gangs",
+        "services.placement.core.gangs.holds",
         edit(
             """
     ids = state.holds.pop((event.gang, event.attempt), None)
@@ -114,7 +114,7 @@ BUGS = (
     ),
     Bug(
         "hold-not-released",
-        "services.placement.core.gangs",
+        "services.placement.core.gangs.holds",
         edit(
             """
     ids = state.holds.pop((event.gang, event.attempt), None)
@@ -129,7 +129,7 @@ BUGS = (
     ),
     Bug(
         "foreign-pods-ignored",
-        "services.placement.core.facts",
+        "services.placement.core.books.facts",
         edit(
             """
         _assigned(state, event)
@@ -146,7 +146,7 @@ BUGS = (
     ),
     Bug(
         "failed-reservation-kept",
-        "services.placement.core.dispatches",
+        "services.placement.core.placing.dispatches",
         edit(
             """
         state.failed[pod] = None
@@ -159,7 +159,7 @@ BUGS = (
     ),
     Bug(
         "over-commit-by-one",
-        "shared.framework.table",
+        "shared.scheduling.table.table",
         edit(
             """
             amounts[self.resources[name]] = min(float(amount), SCORED_MAX if scored else AMOUNT_MAX)
@@ -173,7 +173,7 @@ BUGS = (
     ),
     Bug(
         "cordon-not-noticed",
-        "shared.framework.table",
+        "shared.scheduling.table.table",
         edit(
             """
             self._static_changed()
@@ -191,7 +191,7 @@ BUGS = (
     ),
     Bug(
         "remade-node-taken-for-empty",
-        "services.placement.core.withheld",
+        "services.placement.core.books.remade_nodes",
         edit(
             """
         if node not in state.nodes and value.name in state.unsettled_on:
@@ -204,7 +204,7 @@ BUGS = (
     ),
     Bug(
         "bound-taken-for-the-fact",
-        "services.placement.core.dispatches",
+        "services.placement.core.placing.dispatches",
         edit(
             """
     if size(event.ids) <= FEW and not state.deferred and not state.failed:
@@ -221,11 +221,11 @@ BUGS = (
     ),
     Bug(
         "withheld-for-ever",
-        "services.placement.core.facts",
+        "services.placement.core.books.facts",
         edit(
             """
     if state.unsettled:
-        withheld.bind_failed(state, unpack(event.ids), nodes)
+        remade_nodes.bind_failed(state, unpack(event.ids), nodes)
 """,
             """
 """,

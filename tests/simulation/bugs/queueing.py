@@ -5,7 +5,7 @@ from tests.simulation.planted import Bug, edit
 BUGS = (
     Bug(
         "lost-wake-up",
-        "services.queueing.core.answers",
+        "services.queueing.core.inputs.answers",
         edit(
             """
             state.set_mask(sig, sig.mask & ~(1 << event.shard), sig.again)
@@ -32,7 +32,7 @@ BUGS = (
     ),
     Bug(
         "set-order-output",
-        "services.queueing.core.messages",
+        "services.queueing.core.waiting.messages",
         edit(
             """
     return ", ".join(sorted(f"{count} {text}" if count else text for text, count in reasons))
@@ -45,7 +45,7 @@ BUGS = (
     ),
     Bug(
         "clock-in-decide",
-        "services.queueing.core.deciding",
+        "services.queueing.core.decisions",
         edit(
             """
         yield LaneTaken(gang.gang, state.now_ms + LANE_MS)
@@ -59,7 +59,7 @@ BUGS = (
     ),
     Bug(
         "gang-member-counted-twice",
-        "services.queueing.core.members",
+        "services.queueing.core.gangs.members",
         edit(
             """
     return gang.waiting + gang.running >= gang.min_count
@@ -72,7 +72,7 @@ BUGS = (
     ),
     Bug(
         "one-refusal-counts-for-all",
-        "services.queueing.core.answers",
+        "services.queueing.core.inputs.answers",
         edit(
             """
         state.set_mask(sig, sig.mask | bit, sig.again & ~bit)
@@ -85,7 +85,7 @@ BUGS = (
     ),
     Bug(
         "preemptor-asks-while-victims-leave",
-        "services.queueing.core.own",
+        "services.queueing.core.inputs.own_events",
         edit(
             """
     if waits.any():
@@ -99,7 +99,7 @@ BUGS = (
     ),
     Bug(
         "nominated-preemptor-forgotten",
-        "services.queueing.core.preempting",
+        "services.queueing.core.preemption.asks",
         edit(
             """
     state.nominated[pod] = shard
@@ -112,7 +112,7 @@ BUGS = (
     ),
     Bug(
         "abandoned-bind-not-retried",
-        "services.queueing.core.answers",
+        "services.queueing.core.inputs.answers",
         edit(
             """
             moves.back_off(state, np.sort(found), is_error=True)
@@ -125,7 +125,7 @@ BUGS = (
     ),
     Bug(
         "pods-of-a-second-popped-together",
-        "services.queueing.core.backoff",
+        "services.queueing.core.waiting.backoff",
         edit(
             """
     equal = (sigs == sigs[0]) & (failed_ms <= failed_ms[0] + config.reorder_window_ms)
@@ -138,7 +138,7 @@ BUGS = (
     ),
     Bug(
         "later-seconds-popped-first",
-        "services.queueing.core.backoff",
+        "services.queueing.core.waiting.backoff",
         edit(
             """
     return min((end for end in state.backoff if not end % 2), default=None)
@@ -151,10 +151,10 @@ BUGS = (
     ),
     Bug(
         "five-minutes-of-who-left",
-        "services.queueing.core.moves",
+        "services.queueing.core.pods.moves",
         edit(
             """
-    stays.end(state, sig, rows)
+    unschedulable_timeout.end(state, sig, rows)
 """,
             """
     pass

@@ -1,1 +1,1 @@
-"""Adapters, without their servers: the contract suite has those."""
+"""Adapters that fit nowhere else: YAML, metrics, structured gathering."""

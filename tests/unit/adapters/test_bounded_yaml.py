@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from shared.adapters.bounded_yaml import DEPTH_MAX, BeyondBounds, YamlError, check, load_all
-from shared.adapters.worlds.errors import shown
+from shared.kubernetes.objects.errors import shown
 from shared.model.text import QUOTED_MAX
 
 LEVELS, WIDTH = 9, 9

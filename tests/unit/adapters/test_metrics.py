@@ -2,10 +2,10 @@
 
 import urllib.request
 
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
 from shared.adapters.metrics import registry_of, serve
-from shared.adapters.snapshot_memory import MemorySnapshots
-from shared.framework.custom import PLUGINS
+from shared.bus.memory import MemoryBus, MemoryLog
+from shared.scheduling.api.custom import PLUGINS
+from shared.snapshots.memory import MemorySnapshots
 from shared.testing.custom_plugins import ByZoneEach, known
 from shared.testing.server_process import free_ports
 from tests.unit.machine.toy import ToyIngest, owner, turn

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from shared.adapters.together import together
+from shared.adapters.structured_gather import together
 
 
 async def test_results_come_in_order():

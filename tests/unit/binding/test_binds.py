@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from services.binding.core import patches
+from services.binding.core import status_patches
 from shared.events.base import Configured
 from shared.events.permit import GangCommitted
 from shared.events.queueing import Confirmed, Parked
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import pack
 from tests.unit.binding.world import (
     answers,
@@ -378,7 +378,7 @@ def test_what_is_written_is_not_written_again_at_once():
 
 
 def test_what_is_confirmed_later_is_written_again_but_only_so_many_a_second(monkeypatch):
-    monkeypatch.setattr(patches, "REFRESHES_PER_S", 1)
+    monkeypatch.setattr(status_patches, "REFRESHES_PER_S", 1)
     steps = lane()
     again = Confirmed(1, pack([1, 2]), "why")
     assert told(steps.when(again, at_ms=41_000)) == [("FencesAsked", 2, [1])]

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.binding.core.due import Due
+from services.binding.core.due_pods import Due
 
 PODS, TIMES = st.integers(1, 6), st.integers(0, 8)
 STEPS = st.lists(st.one_of(st.tuples(PODS, TIMES), st.tuples(PODS, st.none())), max_size=40)

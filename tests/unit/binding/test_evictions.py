@@ -3,7 +3,7 @@
 import pytest
 
 from shared.events.preemption import EvictAsked, EvictRecalled
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import pack
 from tests.unit.binding.world import binding, evict_answers, gone, named, told
 

@@ -19,7 +19,7 @@ from shared.events.binding import (
 from shared.events.observed import PostBindAnswers, PreBindAnswers, VolumeAnswers
 from shared.events.permit import GangCommitted
 from shared.events.placement import Shown, VolumesBound, VolumesFailed
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import pack
 from shared.model.objects import PodSpec
 from shared.model.volumes import Choice

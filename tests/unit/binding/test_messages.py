@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from services.binding.core.patches import EFFECT_PODS, REFRESHES_PER_S
+from services.binding.core.status_patches import EFFECT_PODS, REFRESHES_PER_S
 from shared.events.base import Configured, Event
 from shared.events.binding import FencesAsked
 from shared.events.queueing import Confirmed, Parked, TryFailed
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import pack, unpack
 from tests.unit.binding.world import answers, assigned, binding, gone, named, reserved, told
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from services.binding.core import BindingCore
+from services.binding.core.core import BindingCore
 from shared.events.base import Configured
 from shared.events.binding import (
     BindFailed,

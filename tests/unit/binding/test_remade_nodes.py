@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from services.binding.service import node_shown
+from services.binding.shell import node_shown
 from shared.events.ingest import NodesSet
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import pack
 from shared.model.objects import Node
 from tests.unit.binding.world import (

@@ -1,7 +1,7 @@
 """A restored cluster: binds under way are given up, none is made until the cluster is known."""
 
 from shared.events.ingest import WorldRestored
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from tests.unit.binding.world import (
     answers,
     asked,

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from services.binding.service import BindingShell, Room
-from shared.adapters.sim_cluster import SimCluster
-from shared.adapters.sim_cluster_config import SimConfig
+from services.binding.shell import BindingShell, Room
 from shared.events.base import Configured, Event
 from shared.events.binding import Bound, Evicted, EvictionsAsked
 from shared.events.ingest import NodesSet, PodsNamed
 from shared.events.observed import PodsSeen
 from shared.events.preemption import EvictAsked
 from shared.events.queueing import Parked, TryFailed
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import join, pack, unpack
 from shared.model.objects import Node, PodSpec
 from shared.model.world import Arrival, World
 from shared.ports.cluster import BindRequest, PodRead
+from shared.simulated.cluster import SimCluster
+from shared.simulated.config import SimConfig
 from shared.testing.steps import Steps
 from tests.unit.binding.world import binding, reserved
 

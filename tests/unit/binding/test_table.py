@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from services.binding.core.table import CHUNK_PODS, GROWN_PODS, BindTable
+from services.binding.core.pod_table import CHUNK_PODS, GROWN_PODS, BindTable
 
 
 def test_names_told_one_by_one_are_found_while_their_chunk_grows():

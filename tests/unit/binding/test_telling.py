@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.binding import service, telling
-from services.binding.core import recent
-from services.binding.service import BindingShell
+from services.binding import late_events
+from services.binding import shell as service
+from services.binding.core import newest_binds
+from services.binding.shell import BindingShell
 from shared.events.base import Configured, Event
-from shared.model.answers import Answer
+from shared.extenders.values import Extender
+from shared.model.api_outcome import Answer
 from shared.model.columns import ID_BYTES
-from shared.model.extenders import Extender
 from shared.model.objects import PodSpec
 from shared.ports.cluster import PastBind, PodRef
 from tests.unit.binding.world import answers, assigned, binding, gone, named, nodes_gone, reserved
@@ -72,13 +73,13 @@ def test_the_newest_binds_are_told_of_as_long_as_the_server_remembers():
     steps.when(answers(1, {2: DONE, 3: DONE}), at_ms=7_000)
     steps.reload()
     expected = [("pod-1", "node-1", 6_000), ("pod-2", "node-2", 7_000), ("pod-3", "node-1", 7_000)]
-    assert names(telling.newest(steps.state)) == expected
-    (first, *_) = telling.newest(steps.state)
+    assert names(late_events.newest(steps.state)) == expected
+    (first, *_) = late_events.newest(steps.state)
     assert (first.pod.uid, first.pod.namespace) == ("uid-1", "default")
-    steps.when(gone(2), at_ms=6_000 + telling.WITHIN_MS)
-    assert names(telling.newest(steps.state)) == expected[2:]
+    steps.when(gone(2), at_ms=6_000 + late_events.WITHIN_MS)
+    assert names(late_events.newest(steps.state)) == expected[2:]
     steps.when(nodes_gone(1))
-    assert telling.newest(steps.state) == []
+    assert late_events.newest(steps.state) == []
 
 
 @pytest.mark.parametrize("size", [1, 3, 50, 300])
@@ -88,12 +89,12 @@ def test_only_so_many_are_kept(size):
         pods = range(first, min(first + size, 601))
         events = steps.when(named(*pods), reserved(dict.fromkeys(pods, 1)))
         steps.when(answers(events[0].effect, dict.fromkeys(pods, DONE)))
-    kept = [bind.pod.name for bind in telling.newest(steps.state)]
-    assert kept == [f"pod-{pod}" for pod in range(601 - recent.PODS_MAX, 601)]
+    kept = [bind.pod.name for bind in late_events.newest(steps.state)]
+    assert kept == [f"pod-{pod}" for pod in range(601 - newest_binds.PODS_MAX, 601)]
     before = [tuple(one) for one in steps.state.recent]
     steps.reload()
     assert [tuple(one) for one in steps.state.recent] == before
-    assert steps.state.recent_bytes == recent.PODS_MAX * ID_BYTES
+    assert steps.state.recent_bytes == newest_binds.PODS_MAX * ID_BYTES
 
 
 def test_binds_on_their_way_are_in_doubt_until_they_are_settled():
@@ -101,12 +102,12 @@ def test_binds_on_their_way_are_in_doubt_until_they_are_settled():
     steps.when(named(1, 2, 3, 4, 5), reserved({1: 1, 2: 2, 3: 1, 4: 2}))
     steps.when(answers(1, {2: UNKNOWN}))
     steps.given(Configured({"binding": {}}))
-    doubts = telling.doubted(steps.state)
+    doubts = late_events.doubted(steps.state)
     assert doubts == {1: 1, 2: 2, 3: 1, 4: 2}
-    assert telling.settled(steps.state, doubts) == []
+    assert late_events.settled(steps.state, doubts) == []
     # The watch shows one on its node, one elsewhere; one is gone, and one is still on its way.
     steps.when(assigned({1: 1, 2: 3}), gone(3))
-    assert [bind.pod.name for bind in telling.settled(steps.state, doubts)] == ["pod-1"]
+    assert [bind.pod.name for bind in late_events.settled(steps.state, doubts)] == ["pod-1"]
     assert doubts == {4: 2}
 
 

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from services.binding.core import BindingCore
+from services.binding.core.core import BindingCore
 from shared.events.base import Configured
 from shared.events.binding import BindsAsked, FencesAsked, VolumesAsked
 from shared.events.observed import VolumeAnswers
 from shared.events.permit import GangCommitted
 from shared.events.placement import VolumesBound, VolumesChosen, VolumesFailed
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import pack
 from shared.model.volumes import Choice
 from tests.unit.binding.world import (

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from services.binding.core import BindingCore
+from services.binding.core.core import BindingCore
 from shared.events.base import Configured, Event
 from shared.events.binding import BindsAsked
 from shared.events.ingest import NodesGone, NodesSet, PodsAssigned, PodsGone, PodsNamed
 from shared.events.observed import BindAnswers, EvictAnswers
 from shared.events.placement import Reserved
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.columns import join, pack, unpack
 from shared.model.objects import Node
 from shared.testing.steps import Steps

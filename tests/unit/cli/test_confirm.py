@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from muster.checker.between import named
+from muster.checker.brute_force import GATED, Final, Waiting, confirm
 from muster.checker.fits import Load
-from muster.confirm import GATED, Final, Waiting, confirm
+from muster.checker.inter_pod_rules import named
 from shared.model.objects import Gang, GpuRequest, Node, PodSpec, PodTerm, Requirement, Taint
 from shared.model.volumes import ClaimUse
 

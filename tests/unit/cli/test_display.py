@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from muster import live
-from muster.display import LiveDisplay, RunDisplay
-from muster.live import LiveRunner, Standing, line_of, result_of
-from muster.runner import Progress
+from muster.app import live
+from muster.app.live import LiveRunner, Standing, line_of, result_of
+from muster.app.runner import Progress
+from muster.cli.display import LiveDisplay, RunDisplay
 
 
 def shown(terminal: bool, quiet: bool, seconds: tuple[float, ...]) -> str:

@@ -6,7 +6,7 @@ import sys
 # Buffers that come and go, between smaller blocks that stay.
 SCRIPT = """
 from pathlib import Path
-from muster.event_loop import keep_large_blocks_apart
+from muster.app.event_loop import keep_large_blocks_apart
 
 def resident_mib():
     lines = Path("/proc/self/status").read_text("ascii").splitlines()

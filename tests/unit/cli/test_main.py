@@ -2,11 +2,12 @@
 
 import pytest
 
-from muster import __main__, cli
-from muster.cli import main
-from muster.commands import story
-from muster.faults import EXIT_INTERRUPTED, EXIT_USAGE
-from services.queueing.core import QueueingCore
+from muster import __main__
+from muster.cli import main as cli
+from muster.cli.commands import story
+from muster.cli.errors import EXIT_INTERRUPTED, EXIT_USAGE
+from muster.cli.main import main
+from services.queueing.core.core import QueueingCore
 from shared.model.ids import SHARDS_MAX
 
 

@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from muster.commands.serve import of_cluster
-from muster.mesh import Mesh, all_journals
-from services.ingest.core import WrongCluster
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
+from muster.app.mesh import Mesh, all_journals
+from muster.cli.commands.serve import of_cluster
+from services.ingest.core.state import WrongCluster
 from shared.adapters.metrics import registry_of
-from shared.adapters.sim_cluster import SimCluster
-from shared.adapters.sim_cluster_config import SimConfig
-from shared.adapters.snapshot_directory import DirectorySnapshots
-from shared.adapters.snapshot_memory import MemorySnapshots
-from shared.adapters.sqlite_bus import SqliteBus, SqliteLog
+from shared.bus.memory import MemoryBus, MemoryLog
+from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine import member as members
 from shared.model.world import World
 from shared.ports.bus import BusCorrupt, BusUnavailable, JournalName
+from shared.simulated.cluster import SimCluster
+from shared.simulated.config import SimConfig
+from shared.snapshots.directory import DirectorySnapshots
+from shared.snapshots.memory import MemorySnapshots
 
 
 async def test_it_leaves_the_collector_as_it_was():

@@ -2,9 +2,9 @@
 
 import pytest
 
-from muster.addresses import parse_bus, parse_metrics
-from muster.faults import UsageFault
-from muster.options import mesh_config, parse_settings, sim_config
+from muster.cli.bus_address import parse_bus, parse_metrics
+from muster.cli.errors import UsageFault
+from muster.cli.service_options import mesh_config, parse_settings, sim_config
 
 
 def test_settings_become_options_by_service():

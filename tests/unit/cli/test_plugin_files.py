@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from muster.faults import UsageFault
-from muster.plugins import load
-from shared.framework.custom import PLUGINS
+from muster.cli.errors import UsageFault
+from muster.user_plugins.load import load
+from shared.scheduling.api.custom import PLUGINS
 from tests.unit.cli.test_plugins import FILTER, HEAD
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from muster.faults import UsageFault
-from muster.plugin_rules import refused
-from muster.plugins import load
-from shared.framework.custom import PLUGINS
+from muster.cli.errors import UsageFault
+from muster.user_plugins.load import load
+from muster.user_plugins.rules import refused
+from shared.scheduling.api.custom import PLUGINS
 
 HEAD = "from muster.plugin import *\nimport numpy as np\nclass One(Plugin):\n"
 FILTER = " def filter(self, pod, nodes):\n  "

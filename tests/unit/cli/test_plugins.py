@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from muster.cli import main
-from muster.faults import UsageFault
-from muster.plugins import load
-from muster.profiles import read_profiles, with_profiles
-from shared.framework.custom import PLUGINS
-from shared.model.wakes import KINDS
+from muster.cli.errors import UsageFault
+from muster.cli.main import main
+from muster.cli.profiles import read_profiles, with_profiles
+from muster.user_plugins.load import load
+from shared.model.cluster_event_kinds import KINDS
+from shared.scheduling.api.custom import PLUGINS
 from tests.unit.worlds.build import priority_class
 
 ROOT = Path(__file__).resolve().parents[3]

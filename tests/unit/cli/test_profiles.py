@@ -6,22 +6,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from muster.confirm import Final, Waiting, confirm
-from muster.faults import UsageFault
-from muster.profiles import (
-    as_by_default,
-    filters_by_default,
-    read_profiles,
-    require_profiles,
-    with_profiles,
-)
+from muster.checker.brute_force import Final, Waiting, confirm
+from muster.checker.default_filters import as_by_default, filters_by_default
+from muster.cli.errors import UsageFault
+from muster.cli.profiles import read_profiles, require_profiles, with_profiles
 from services.binding.core.config import parse_config as binding_config
-from services.placement.core import parse_config
-from shared.adapters.worlds.errors import WorldError
-from shared.adapters.worlds.settings import Choice, load_world
-from shared.model.extenders import CALLED
+from services.placement.core.core import parse_config
+from shared.extenders.values import CALLED
+from shared.kubernetes.objects.errors import WorldError
 from shared.model.objects import HostPort, Node, PodSpec, Requirement, SelectorTerm, Taint
 from shared.model.profile import SYSTEM_SPREAD, Configuration, Profile
+from shared.worlds.settings import Choice, load_world
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE, WORLD = ROOT / "examples" / "scheduler-config.yaml", ROOT / "examples" / "profiles"

@@ -4,10 +4,10 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from muster.addresses import parse_bus
-from muster.mesh import all_journals, make_core
-from muster.rhythm import KAFKA_REST_MS, LINGER_MS, ONE_PROCESS, OVER_KAFKA, rhythm
-from shared.adapters import kafka_bus
+from muster.app.mesh import all_journals, make_core
+from muster.app.pacing import KAFKA_REST_MS, LINGER_MS, ONE_PROCESS, OVER_KAFKA, rhythm
+from muster.cli.bus_address import parse_bus
+from shared.bus.kafka import bus
 from shared.model.ids import service_of
 
 READ = {
@@ -30,7 +30,7 @@ async def test_a_kafka_client_lets_the_journals_of_its_service_rest(monkeypatch)
         made[client_id] = dict(rest_ms)
         return AsyncMock()
 
-    monkeypatch.setattr(kafka_bus, "KafkaBus", new_bus)
+    monkeypatch.setattr(bus, "KafkaBus", new_bus)
     clients = parse_bus("kafka://nowhere:1").clients({})
     await clients.open(["placement/2", "ingest/0"])
     assert made == {"muster-placement-2": {"binding": 40}, "muster-ingest-0": {}}

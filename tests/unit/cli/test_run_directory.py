@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from muster.faults import UsageFault
-from muster.run_directory import continued_run, new_run, read_meta
+from muster.cli.errors import UsageFault
+from muster.cli.run_directory import continued_run, new_run, read_meta
 
 META = {"format": 1, "live": True, "placements": 1}
 

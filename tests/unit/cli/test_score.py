@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from muster.cli import main
-from muster.scoring import score_case
-from shared.adapters.worlds.default_spread import SPREADING
-from shared.adapters.worlds.errors import WorldError
-from shared.adapters.worlds.manifests import API_VERSIONS
-from shared.adapters.worlds.volume_objects import READERS
+from muster.cli.main import main
+from muster.explain.scoring import score_case
+from shared.kubernetes.objects.default_spread import SPREADING
+from shared.kubernetes.objects.errors import WorldError
+from shared.kubernetes.objects.volume_objects import READERS
+from shared.worlds.manifests import API_VERSIONS
 from tests.e2e.console import ROOT
 from tests.parity.builders import node, pod
 from tests.unit.worlds.build import priority_class

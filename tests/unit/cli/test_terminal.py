@@ -8,23 +8,23 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from muster import logs
-from muster.commands import replay, score, story, why
-from muster.commands.why import lines_of
-from muster.display import LiveDisplay
-from muster.faults import Fault
-from muster.live import Standing
-from muster.logs import FORMAT, OneLine
-from muster.summary import show
-from muster.why import Answer
-from shared.adapters.kube_cluster import KubeCluster
-from shared.adapters.worlds.errors import WorldError
-from shared.model.answers import Answer as Said
+from muster.app.live import Standing
+from muster.cli import logs
+from muster.cli.commands import replay, score, story, why
+from muster.cli.commands.why import lines_of
+from muster.cli.display import LiveDisplay
+from muster.cli.errors import Fault
+from muster.cli.logs import FORMAT, OneLine
+from muster.explain.summary import show
+from muster.explain.why import Answer
+from shared.kubernetes.cluster import KubeCluster
+from shared.kubernetes.objects.errors import WorldError
+from shared.model.api_outcome import Answer as Said
 from shared.replay.replay import ReplayReport
 from shared.replay.story import StoryLine
-from tests.unit.kube.conftest import api, cluster, new_cluster  # noqa: F401 (fixtures)
-from tests.unit.kube.fake_api import FakeApi, status
-from tests.unit.kube.test_writing import bind, request
+from tests.unit.kubernetes.conftest import api, cluster, new_cluster  # noqa: F401 (fixtures)
+from tests.unit.kubernetes.fake_api import FakeApi, status
+from tests.unit.kubernetes.test_writing import bind, request
 
 FOREIGN = "denied by \x1b[31mwebhook\x1b[0m\n2026-11-25 CRITICAL forged \u202eline [/red]"
 SHOWN = "denied by \\x1b[31mwebhook\\x1b[0m 2026-11-25 CRITICAL forged \\u202eline [/red]"
@@ -107,7 +107,7 @@ def test_the_live_line_has_reasons_on_lines_of_their_own():
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_tables_show_it_as_it_is(is_terminal, monkeypatch):
-    monkeypatch.setattr("muster.summary.rows", lambda _result: [("world", FOREIGN)])
+    monkeypatch.setattr("muster.explain.summary.rows", lambda _result: [("world", FOREIGN)])
     console, out = in_terminal() if is_terminal else (Console(file=(o := io.StringIO())), o)
     show({"waiting": 3, "waiting_by_reason": {FOREIGN: 3}}, console)
     assert out.getvalue().count(SHOWN) == 2

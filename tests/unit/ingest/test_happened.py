@@ -4,9 +4,9 @@ import pytest
 
 from shared.events import observed
 from shared.events.ingest import Happened
+from shared.model.cluster_event_kinds import KINDS
 from shared.model.cluster_objects import Namespace, PersistentVolume
 from shared.model.objects import Taint
-from shared.model.wakes import KINDS
 from tests.unit.ingest.world import LARGE, bound, gone, ingest, node, nodes, pods
 
 TAINT = Taint("k", "v", "NoSchedule")

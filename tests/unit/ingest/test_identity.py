@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from services.ingest.core import IngestCore
+from services.ingest.core.core import IngestCore
 from shared.events.base import Configured
 from shared.events.ingest import (
     NamespacesSet,

@@ -3,10 +3,9 @@
 import msgspec
 import pytest
 
-from services.ingest.core import IngestCore
+from services.ingest.core.core import IngestCore
 from services.ingest.grouping import grouped
-from services.ingest.service import IngestShell
-from shared.adapters.sim_cluster import SimCluster
+from services.ingest.shell import IngestShell
 from shared.events.base import Configured, Event
 from shared.events.describe import View, describe
 from shared.events.ingest import (
@@ -29,6 +28,7 @@ from shared.events.observed import (
 from shared.model.cluster_objects import ClusterObject, Namespace, StorageClass
 from shared.model.volumes import ClaimUse
 from shared.model.world import World
+from shared.simulated.cluster import SimCluster
 from tests.unit.ingest.test_shell import Owner
 from tests.unit.ingest.world import SMALL, ingest, listed, names, pods
 

@@ -7,9 +7,9 @@ from msgspec import to_builtins
 
 from shared.events.base import Configured
 from shared.events.ingest import PodsPending, SignatureDefined, SignaturesQueued
-from shared.framework.custom import PLUGINS, PluginMissing
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
+from shared.scheduling.api.custom import PLUGINS, PluginMissing
 from shared.testing.custom_plugins import ByRank, HasTeam, known
 from tests.unit.ingest.world import SMALL, ids, ingest, names, nodes, one, pods
 

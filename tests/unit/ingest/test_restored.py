@@ -4,9 +4,7 @@ import asyncio
 
 import pytest
 
-from services.ingest.core import IngestCore
-from shared.adapters.sim_cluster import SimCluster
-from shared.adapters.sim_cluster_backup import back_up, restore
+from services.ingest.core.core import IngestCore
 from shared.events.ingest import (
     ListAsked,
     PodsAssigned,
@@ -17,6 +15,8 @@ from shared.events.ingest import (
 )
 from shared.events.observed import ClusterRestored, ListBegan
 from shared.ports.cluster import Watched
+from shared.simulated.backup import back_up, restore
+from shared.simulated.cluster import SimCluster
 from tests.unit.ingest.test_shell import Owner, bind, cluster_of, started
 from tests.unit.ingest.world import bound, gone, ids, ingest, listed, nodes, one, pods
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from services.ingest.core import IngestCore
+from services.ingest.core.core import IngestCore
 from services.ingest.grouping import grouped
-from services.ingest.service import IngestShell
-from shared.adapters.sim_cluster import SimCluster
-from shared.adapters.sim_cluster_config import SimConfig
+from services.ingest.shell import IngestShell
 from shared.events.base import Configured, Event
 from shared.events.ingest import ListAsked
 from shared.events.observed import (
@@ -27,6 +25,8 @@ from shared.model.columns import pack, split
 from shared.model.objects import Budget
 from shared.model.world import Arrival, World
 from shared.ports.cluster import NO_MARKS, BindRequest, Marks, Watched
+from shared.simulated.cluster import SimCluster
+from shared.simulated.config import SimConfig
 from shared.testing.steps import Steps
 from tests.unit.ingest.world import SMALL, node, pods
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from services.ingest.core.identity import spec_of
+from services.ingest.core.pods.identity import spec_of
 from shared.events.base import Configured
 from shared.events.ingest import ObjectsGone, ObjectsSet, PodsPending, PodsRelabelled
 from shared.events.observed import ObjectsDeletedSeen, ObjectsSeen

@@ -1,6 +1,6 @@
 """When pods were started: told to the shard that has them, again with their place, once each."""
 
-from services.ingest.core.started import LATEST_S
+from services.ingest.core.pods.start_times import LATEST_S
 from services.ingest.grouping import grouped
 from shared.events.ingest import PodsAssigned, PodsStarted
 from shared.events.observed import NodesDeletedSeen, PodsStartedSeen

@@ -2,8 +2,8 @@
 
 import pytest
 
-from services.ingest.core import WrongCluster
 from services.ingest.core import nodes as routing
+from services.ingest.core.state import WrongCluster
 from shared.events.base import Configured
 from shared.events.ingest import (
     BudgetSet,

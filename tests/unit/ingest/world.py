@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from services.ingest.core import IngestCore
+from services.ingest.core.core import IngestCore
 from shared.events import observed
 from shared.events.base import Configured, Event
 from shared.events.ingest import WorldListed

@@ -3,7 +3,7 @@
 import uvloop
 
 from loadtest.one_process import Case, play
-from shared.adapters.worlds.flood import Flood, flood_world
+from shared.worlds.flood import Flood, flood_world
 
 
 def played(tmp_path, **flood):

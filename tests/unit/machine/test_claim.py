@@ -7,14 +7,14 @@ import re
 import msgspec
 import pytest
 
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
-from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.bus.memory import MemoryBus, MemoryLog
 from shared.machine import runtime
 from shared.machine.fold import fold
 from shared.machine.record import Claim, Record, RecordUnreadable, Slice, encode
 from shared.machine.runtime import OwnershipLost
 from shared.machine.snapshots import SnapshotPolicy
 from shared.ports.bus import JournalName
+from shared.snapshots.memory import MemorySnapshots
 from tests.unit.machine.toy import HandClock, ToyIngest, ToyQueueing, owner, turn
 
 INGEST = JournalName("ingest/0")

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
-from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.bus.memory import MemoryBus, MemoryLog
 from shared.machine.reader import JournalGap
 from shared.machine.snapshots import SnapshotPolicy
+from shared.snapshots.memory import MemorySnapshots
 from tests.unit.machine.toy import ToyIngest, ToyQueueing, owner, turn
 
 LOST = "before: the bus lost records; run 'muster reset'"

@@ -2,12 +2,12 @@
 
 import pytest
 
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
-from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.bus.memory import MemoryBus, MemoryLog
 from shared.machine import member as members
 from shared.machine.member import Member
 from shared.machine.runtime import Host
 from shared.ports.bus import JournalName
+from shared.snapshots.memory import MemorySnapshots
 from tests.unit.machine.toy import HandClock, ToyIngest, inline, owner, turn
 
 INGEST = JournalName("ingest/0")

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
-from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.bus.memory import MemoryBus, MemoryLog
 from shared.events.ingest import SourceAdvanced
 from shared.events.observed import WatchAdvanced
 from shared.machine import runtime
@@ -16,6 +15,7 @@ from shared.machine.record import RecordUnreadable, decode, encode
 from shared.machine.runtime import JUMP_MS_MAX, EpochOver, OwnershipLost, Rhythm
 from shared.machine.snapshots import SnapshotPolicy
 from shared.ports.bus import AppendUnknown, JournalName
+from shared.snapshots.memory import MemorySnapshots
 from tests.unit.machine.toy import (
     HandClock,
     ListShell,

@@ -2,17 +2,17 @@
 
 import pytest
 
-from shared.adapters.memory_bus import MemoryBus, MemoryLog
-from shared.adapters.sim_cluster import SimCluster
-from shared.adapters.snapshot_memory import MemorySnapshots
+from shared.bus.memory import MemoryBus, MemoryLog
 from shared.events.observed import PodsSeen
 from shared.machine.reset import EpochBus, EpochStore, ResetFailed, epochs, renamed, reset
 from shared.machine.runtime import Host, OwnershipLost
-from shared.model.answers import Answer
+from shared.model.api_outcome import Answer
 from shared.model.objects import Node, PodSpec
 from shared.model.world import Arrival, World
 from shared.ports.cluster import BindRequest, PodRef
 from shared.ports.snapshots import SnapshotMeta
+from shared.simulated.cluster import SimCluster
+from shared.snapshots.memory import MemorySnapshots
 from tests.unit.machine.toy import HandClock, ToyIngest, inline, owner, turn
 
 JOURNALS = ["ingest/0", "queueing/0"]

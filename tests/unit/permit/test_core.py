@@ -3,25 +3,13 @@
 import msgspec
 import pytest
 
-from services.permit.core import PermitCore, parse_config
+from services.permit.core.core import PermitCore, parse_config
 from services.permit.core.state import RACES_MAX
-from services.permit.transitions import OPEN, TRANSITIONS, Phase, following
+from services.permit.core.transitions import OPEN, TRANSITIONS, Phase, following
 from shared.events.base import Configured
 from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
-from shared.events.permit import (
-    GangCommitted,
-    GangReleased,
-    GangTimedOut,
-    HoldAsked,
-    OfferAsked,
-)
-from shared.events.placement import (
-    GangHeld,
-    GangOffered,
-    GangRefused,
-    MemberVolumes,
-    Shown,
-)
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
+from shared.events.placement import GangHeld, GangOffered, GangRefused, MemberVolumes, Shown
 from shared.events.queueing import GangDispatched, Members
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec

@@ -5,15 +5,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from services.placement.core import PlacementCore, PlacementState
+from services.placement.core.core import PlacementCore, PlacementState
 from shared.events.base import Event
-from shared.events.ingest import (
-    NodesGone,
-    NodesSet,
-    PodsAssigned,
-    PodsGone,
-    SignatureDefined,
-)
+from shared.events.ingest import NodesGone, NodesSet, PodsAssigned, PodsGone, SignatureDefined
 from shared.events.placement import Refused, Reserved, ShardDigest
 from shared.events.queueing import Dispatched
 from shared.machine.core import step

@@ -8,7 +8,7 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from services.placement.core.again import AGAIN_MS, FAILED_AGAIN_MS
+from services.placement.core.extenders.retries import AGAIN_MS, FAILED_AGAIN_MS
 from shared.events.base import Event
 from shared.events.ingest import PodsRelabelled
 from shared.events.observed import ExtendersAnswered
@@ -25,8 +25,8 @@ from shared.events.placement import (
 )
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.events.queueing import Members, ReasonsAsked
+from shared.extenders.values import POD, Extender
 from shared.model.columns import pack, unpack, unpack_totals
-from shared.model.extenders import POD, Extender
 from shared.model.profile import Profile
 from tests.unit.placement.shard import Shard, node, placed, spec
 

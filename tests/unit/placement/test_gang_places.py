@@ -26,8 +26,8 @@ from shared.events.preemption import (
     NominationCleared,
 )
 from shared.events.queueing import Members
+from shared.extenders.values import Extender
 from shared.model.columns import pack, unpack
-from shared.model.extenders import Extender
 from shared.model.objects import HostPort, PodTerm, Requirement
 from shared.model.profile import Profile
 from shared.model.victims import Nominee

@@ -4,9 +4,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from muster.why import node_answer
-from services.placement.core import undecided
-from services.placement.core.ledger import UNSTARTED_MS
+from muster.explain.why import node_answer
+from services.placement.core.books.ledger import UNSTARTED_MS
+from services.placement.core.placing import unsupported
 from shared.events.ingest import NamespacesSet, PodsRelabelled, SignatureDefined, SignatureRetired
 from shared.events.permit import HoldAsked, OfferAsked
 from shared.events.placement import (
@@ -21,13 +21,7 @@ from shared.events.placement import (
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.events.queueing import Members
 from shared.model.columns import pack, unpack
-from shared.model.objects import (
-    PodSpec,
-    PodTerm,
-    PreferredPodTerm,
-    Requirement,
-    SpreadConstraint,
-)
+from shared.model.objects import PodSpec, PodTerm, PreferredPodTerm, Requirement, SpreadConstraint
 from tests.unit.placement.shard import Shard, node, placed, spec
 
 HOST = "kubernetes.io/hostname"
@@ -219,14 +213,14 @@ def test_hard_rules_are_refused_where_no_shard_sees_all_pods():
         shard = shard_with(hard, placements=2).dispatch(1, 5)
         (refused,) = shard.run()
         assert isinstance(refused, Refused)
-        assert refused.reasons == ((undecided.NEEDS_ONE_SHARD, 2),)
+        assert refused.reasons == ((unsupported.NEEDS_ONE_SHARD, 2),)
         assert (refused.resolvable, refused.preemptible) == (0, False)
         shard.nodes(3, node("c"))
         (event,) = [event for event in shard.reload().run() if isinstance(event, Improved)]
         assert event.sigs == b""
         said = node_answer(shard.state, 1, 5, "a")
         assert said is not None
-        assert said.reasons == (undecided.NEEDS_ONE_SHARD,)
+        assert said.reasons == (unsupported.NEEDS_ONE_SHARD,)
 
 
 def test_gangs_with_hard_rules_are_refused_there_too():
@@ -237,7 +231,7 @@ def test_gangs_with_hard_rules_are_refused_there_too():
     assert isinstance(offered, GangOffered)
     assert isinstance(refused, GangRefused)
     assert offered.counts == (0,)
-    assert offered.reasons == refused.reasons == ((undecided.NEEDS_ONE_SHARD, 2),)
+    assert offered.reasons == refused.reasons == ((unsupported.NEEDS_ONE_SHARD, 2),)
 
 
 def test_anti_affinity_by_host_is_kept_there():

@@ -4,19 +4,13 @@ once permit commits.
 
 import pytest
 
-from services.placement.core import acting
+from services.placement.core.placing import bind_plugins
 from shared.events.ingest import StorageSet
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
-from shared.events.placement import (
-    GangHeld,
-    GangOffered,
-    GangRefused,
-    VolumesChosen,
-    VolumesFailed,
-)
+from shared.events.placement import GangHeld, GangOffered, GangRefused, VolumesChosen, VolumesFailed
 from shared.events.queueing import Members
 from shared.model.columns import pack, unpack
-from shared.plugins.volume_binding import BIND_CONFLICT
+from shared.scheduling.plugins.volume_binding import BIND_CONFLICT
 from tests.unit.placement.test_volumes import (
     LATE,
     STATIC,
@@ -101,7 +95,7 @@ def test_binding_is_told_even_where_the_node_is_gone():
 
 
 def test_at_whose_bind_somebody_acts_is_told_with_the_volumes(monkeypatch):
-    monkeypatch.setattr(acting, "shown", lambda state, sig: state.specs[sig])
+    monkeypatch.setattr(bind_plugins, "shown", lambda state, sig: state.specs[sig])
     shard, held = two_members()
     assert held.shown == ()
     shard.give(GangCommitted(1, 1, held.ids, held.nodes, with_volumes=held.ids))

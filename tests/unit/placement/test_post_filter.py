@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from shared.events.ingest import BudgetCovers
 from shared.events.placement import PREEMPTION, CandidatesFound, Nominated, Refused
 from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked
-from shared.framework.custom import PLUGINS, Plugin, Pod, Registered
-from shared.framework.custom_post_filter import Evict, RefusedNodes, Stop
 from shared.model.columns import pack, unpack
 from shared.model.objects import Requirement, SelectorTerm
 from shared.model.post_filter import NO_CLAIMS, NOT_FOUND
 from shared.model.profile import DEFAULT_PREEMPTION, DYNAMIC_RESOURCES, CustomPlugin, Profile
+from shared.scheduling.api.custom import PLUGINS, Plugin, Pod, Registered
+from shared.scheduling.api.custom_post_filter import Evict, RefusedNodes, Stop
 from tests.unit.placement.shard import Shard, node, spec
 
 LOW, MID, HIGH, HUGE = 1, 2, 3, 4

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from services.placement.core import improve
-from services.placement.core.ledger import UNSTARTED_MS
+from services.placement.core.books.ledger import UNSTARTED_MS
+from services.placement.core.placing import wakeups
 from shared.events.base import Event
 from shared.events.binding import Bound
 from shared.events.ingest import BudgetCovers, BudgetGone, PodsStarted
@@ -210,7 +210,7 @@ def test_room_that_nominations_hold_is_not_checked_exactly_for_those_kept_out(mo
     assert refused(shard.dispatch(LOW, 50).run()) == [50]
     shard.sig(5, spec(cpu=2_000, priority=20))
     assert refused(shard.dispatch(5, 60).run()) == [60]
-    monkeypatch.setattr(improve, "CHECKS_MAX", 0)  # who passes the quick check is reported
+    monkeypatch.setattr(wakeups, "CHECKS_MAX", 0)  # who passes the quick check is reported
     events = shard.gone(*chosen).run()
     assert [unpack(one.sigs).tolist() for one in events if isinstance(one, Improved)] == [[5]]
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from services.placement.core import parse_config
-from services.placement.core.ledger import Ledger
-from services.placement.transitions import CHARGED, TRANSITIONS, State
+from services.placement.core.books.ledger import Ledger
+from services.placement.core.core import parse_config
+from services.placement.core.transitions import CHARGED, TRANSITIONS, State
 from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import (
     BudgetCovers,
@@ -112,7 +112,7 @@ def test_facts_and_late_outcomes_are_legal_in_every_state():
 
 
 def test_a_story_names_who_fills_an_overfull_node():
-    from services.placement.core.dispatches import over_story
+    from services.placement.core.placing.dispatches import over_story
 
     shard = Shard().nodes(1, node("a")).sig(1, spec(cpu=3_000)).assigned((1, 1, 1), (2, 1, 1))
     story = over_story(shard.state, 0)

@@ -4,8 +4,8 @@ import msgspec
 
 from shared.events.base import Configured
 from shared.events.placement import Refused, Reserved
-from shared.framework.sampling import NodeTree
 from shared.model.columns import unpack
+from shared.scheduling.cycle.sampling import NodeTree
 from tests.unit.placement.shard import Shard, node, spec
 
 PROFILES = [{"scores": [], "percentage_of_nodes_to_score": 50}]

@@ -7,16 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.placement.core.undecided import CLAIM_NEEDS_ONE_SHARD
+from services.placement.core.placing.unsupported import CLAIM_NEEDS_ONE_SHARD
 from shared.events.binding import BindFailed
 from shared.events.ingest import StorageGone, StorageSet
-from shared.events.placement import (
-    Improved,
-    Refused,
-    Reserved,
-    VolumesBound,
-    VolumesFailed,
-)
+from shared.events.placement import Improved, Refused, Reserved, VolumesBound, VolumesFailed
 from shared.model.cluster_objects import (
     ClaimRef,
     CSINode,
@@ -29,7 +23,7 @@ from shared.model.cluster_objects import (
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec, Requirement, SelectorTerm
 from shared.model.volumes import Choice, ClaimUse
-from shared.plugins.volume_restrictions import IN_USE
+from shared.scheduling.plugins.volume_restrictions import IN_USE
 from tests.unit.placement.shard import Shard, node, placed, spec
 
 HOST = "kubernetes.io/hostname"

@@ -5,7 +5,7 @@ for it until each of them is settled, and it is never kept back for longer.
 import msgspec
 import pytest
 
-from muster.why import node_answer
+from muster.explain.why import node_answer
 from shared.events.base import Event
 from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import PodsAssigned, PodsGone

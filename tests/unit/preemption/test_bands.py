@@ -5,8 +5,8 @@ them all are taken back.
 import pytest
 from msgspec.structs import replace
 
-from services.preemption.core import PreemptionCore, parse_config
-from services.preemption.transitions import GANG_TRANSITIONS, GangPhase, gang_following
+from services.preemption.core.core import PreemptionCore, parse_config
+from services.preemption.core.transitions import GANG_TRANSITIONS, GangPhase, gang_following
 from shared.events.base import Configured
 from shared.events.binding import Bound, Evicted, EvictionFailed
 from shared.events.ingest import BudgetSet, PodsGone
@@ -32,12 +32,7 @@ from shared.events.preemption import (
     NominationCleared,
     PreemptionOpened,
 )
-from shared.events.queueing import (
-    GangPreemptAsked,
-    GangPreemptRecalled,
-    Members,
-    PreemptAsked,
-)
+from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, Members, PreemptAsked
 from shared.model.columns import pack, unpack
 from shared.model.victims import Nominee
 from shared.testing.steps import Steps

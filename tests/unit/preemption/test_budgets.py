@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from services.preemption.core import PreemptionCore
+from services.preemption.core.core import PreemptionCore
 from shared.events.binding import Evicted, EvictionFailed
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsAssigned, PodsGone
 from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationStale

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from services.preemption.core.budgets import Budgets
-from services.preemption.core.choice import choices, message
+from services.preemption.core.candidate_choice import choices, message
 from shared.events.ingest import BudgetSet
 from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
 from shared.model.columns import pack

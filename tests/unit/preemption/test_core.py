@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from services.preemption.core import PreemptionCore, parse_config
-from services.preemption.transitions import TRANSITIONS, Phase, following
+from services.preemption.core.core import PreemptionCore, parse_config
+from services.preemption.core.transitions import TRANSITIONS, Phase, following
 from shared.events.base import Configured
 from shared.events.binding import Bound, Evicted, EvictionFailed
 from shared.events.ingest import BudgetSet, PodsAssigned, PodsGone

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from services.queueing.core import QueueingState
-from services.queueing.service import make_core
+from services.queueing.core.core import QueueingCore, QueueingState
 from shared.events.base import Configured, Event
 from shared.events.binding import Bound
 from shared.events.ingest import PodsPending, SignatureDefined
@@ -23,7 +22,7 @@ def ids(event: Any) -> list[int]:
 
 def queue(shards: int = 1, priorities: tuple[int, ...] = (0,), **options: Any) -> Any:
     """Steps over a core where signature k has the k-th priority and asks for k milli cpu."""
-    steps: Steps[QueueingState] = Steps(make_core(shards))
+    steps: Steps[QueueingState] = Steps(QueueingCore(shards))
     steps.at(1_000).given(Configured({"queueing": options}))
     for sig, priority in enumerate(priorities, start=1):
         spec = PodSpec(priority=priority, requests=(("cpu", sig),))

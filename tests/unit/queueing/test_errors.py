@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.queueing.transitions import Pod
+from services.queueing.core.transitions import Pod
 from shared.events.ingest import PodsGone
 from shared.events.placement import NominationReady, Refused
 from shared.events.preemption import PreemptionOpened

@@ -4,18 +4,12 @@ from typing import Any
 
 import pytest
 
-from services.queueing.core import deciding
-from services.queueing.core.messages import ON_PERMIT, TOO_FEW
+from services.queueing.core import decisions
+from services.queueing.core.waiting.messages import ON_PERMIT, TOO_FEW
 from shared.events.binding import BindFailed
 from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
-from shared.events.queueing import (
-    GangDispatched,
-    GangWaits,
-    LaneFreed,
-    LaneTaken,
-    Parked,
-)
+from shared.events.queueing import GangDispatched, GangWaits, LaneFreed, LaneTaken, Parked
 from shared.model.columns import pack, unpack
 from tests.unit.queueing.build import (
     CPU,
@@ -135,7 +129,7 @@ def test_a_member_that_joins_a_gang_that_does_not_fit_is_told_why():
 
 
 def test_a_step_that_has_done_enough_still_tells_the_members(monkeypatch):
-    monkeypatch.setattr(deciding, "STEP_EVENTS_MAX", 1)
+    monkeypatch.setattr(decisions, "STEP_EVENTS_MAX", 1)
     steps = queue()
     event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))
     while not event:
@@ -397,7 +391,7 @@ def test_a_gang_whose_time_has_come_waits_idly_while_too_many_are_tried(monkeypa
     first = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
     steps.when(released(first), at_ms=FAR_MS)
     again_ms = steps.core.due_ms(steps.state)
-    monkeypatch.setattr(deciding, "GANGS_OPEN_MAX", 1)
+    monkeypatch.setattr(decisions, "GANGS_OPEN_MAX", 1)
     second = gang_tries(steps.when(group(2, gang=2), pending(1, 3, 4, gang=2)))[0]
     assert gang_tries(steps.when(at_ms=again_ms)) == []
     assert steps.core.due_ms(steps.state) != again_ms, "there is nothing to do until an answer"
@@ -406,7 +400,7 @@ def test_a_gang_whose_time_has_come_waits_idly_while_too_many_are_tried(monkeypa
 
 
 def test_pods_do_not_overtake_a_gang_that_waits_for_others_to_be_answered(monkeypatch):
-    monkeypatch.setattr(deciding, "GANGS_OPEN_MAX", 1)
+    monkeypatch.setattr(decisions, "GANGS_OPEN_MAX", 1)
     steps = queue(priorities=(0, 9, 9))
     first = gang_tries(steps.when(group(1), pending(1, 1, gang=1)))[0]
     steps.when(group(1, gang=2), pending(2, 2, gang=2))

@@ -2,8 +2,8 @@
 
 import pytest
 
+from services.queueing.core.transitions import Pod
 from services.queueing.core.why import why
-from services.queueing.transitions import Pod
 from shared.events.base import Configured
 from shared.events.binding import BindFailed
 from shared.events.ingest import GangSet, Happened, PodsGone

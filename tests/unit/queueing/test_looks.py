@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from services.queueing.core.config import WAIT_FEW
-from services.queueing.core.messages import ON_PERMIT, TOO_FEW
-from services.queueing.transitions import Pod
+from services.queueing.core.transitions import Pod
+from services.queueing.core.waiting.messages import ON_PERMIT, TOO_FEW
 from shared.events.ingest import PodsGone
 from shared.events.permit import GangReleased
 from shared.events.placement import Refused

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
-from services.queueing.core import parse_config, why
 from services.queueing.core.config import Config, backoff_end_ms, backoff_ms
-from services.queueing.core.messages import (
+from services.queueing.core.core import parse_config
+from services.queueing.core.pods.table import Pods
+from services.queueing.core.state import Refusal, Sig
+from services.queueing.core.transitions import TRANSITIONS, Pod
+from services.queueing.core.waiting.messages import (
     NEVER,
     NO_NODES,
     NO_VICTIMS,
@@ -13,9 +16,7 @@ from services.queueing.core.messages import (
     fit_error,
     parked_message,
 )
-from services.queueing.core.pods import Pods
-from services.queueing.core.state import Refusal, Sig
-from services.queueing.transitions import TRANSITIONS, Pod
+from services.queueing.core.why import why
 from shared.events.ingest import GangSet, PodsGone
 from shared.events.preemption import PreemptionOpened
 from shared.model.columns import pack

@@ -1,7 +1,7 @@
 """Plugins of users in the queue: who is held back and goes on when, and in which order."""
 
+from services.queueing.core.transitions import Pod
 from services.queueing.core.why import why
-from services.queueing.transitions import Pod
 from shared.events.ingest import GangSet, PodsGone, SignatureRetired, SignaturesQueued
 from shared.events.permit import GangReleased
 from shared.model.columns import pack

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from services.queueing.core import preempting as core
-from services.queueing.transitions import Pod
+from services.queueing.core.preemption import asks as core
+from services.queueing.core.transitions import Pod
 from shared.events.ingest import (
     GangSet,
     PodsGone,

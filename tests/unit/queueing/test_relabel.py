@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from services.queueing.transitions import Pod
+from services.queueing.core.transitions import Pod
 from shared.events.ingest import GangSet, PodsRelabelled, SignatureDefined, SignatureRetired
 from shared.events.permit import GangReleased
 from shared.events.placement import Refused

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.queueing.transitions import Pod
+from services.queueing.core.transitions import Pod
 from shared.events.base import Configured
 from shared.events.ingest import PodsGone
 from shared.events.preemption import PreemptionOpened

@@ -2,11 +2,11 @@
 
 import pytest
 
-from shared.adapters.worlds.case import case_of
-from shared.adapters.worlds.errors import WorldError
-from shared.adapters.worlds.manifests import API_VERSIONS
+from shared.kubernetes.objects.errors import WorldError
 from shared.model.cluster_objects import PersistentVolumeClaim
 from shared.model.volumes import AWS, RBD, ClaimUse, Disk
+from shared.worlds.case import case_of
+from shared.worlds.manifests import API_VERSIONS
 from tests.parity.builders import node, pod
 
 NODE_NOTE = "volume.kubernetes.io/selected-node"

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from shared.adapters.worlds.errors import WorldError
-from shared.adapters.worlds.manifests import manifests_world
+from shared.kubernetes.objects.errors import WorldError
 from shared.model.cluster_objects import PersistentVolumeClaim
 from shared.model.volumes import ClaimUse
 from shared.model.world import World
+from shared.worlds.manifests import manifests_world
 from tests.unit.worlds.build import NODE, controller
 
 

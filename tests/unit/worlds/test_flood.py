@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.adapters.worlds.flood import COLUMN_PODS_MAX, Flood, flood_world
 from shared.model.columns import split
+from shared.worlds.flood import COLUMN_PODS_MAX, Flood, flood_world
 
 
 def names(world):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from shared.adapters.worlds.manifests import manifests_world
+from shared.worlds.manifests import manifests_world
 from tests.unit.worlds.build import controller, pod
 
 NOTES = {"kubectl.kubernetes.io/last-applied-configuration": "{}\n"}

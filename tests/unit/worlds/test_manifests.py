@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from shared.adapters.worlds.errors import WorldError
-from shared.adapters.worlds.manifests import manifests_world
+from shared.kubernetes.objects.errors import WorldError
 from shared.model.cluster_objects import (
     LabelSelector,
     Namespace,
@@ -30,6 +29,7 @@ from shared.model.objects import (
     Taint,
     Toleration,
 )
+from shared.worlds.manifests import manifests_world
 from tests.unit.worlds.build import NODE, container, controller, pod, priority_class
 
 MI = 1 << 20

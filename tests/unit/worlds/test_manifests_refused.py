@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from shared.adapters.worlds.errors import WorldError
-from shared.adapters.worlds.manifests import manifests_world
+from shared.kubernetes.objects.errors import WorldError
+from shared.worlds.manifests import manifests_world
 from tests.unit.worlds.build import NODE, container, controller, pod, priority_class
 
 

@@ -4,14 +4,14 @@ from collections import Counter
 
 import pytest
 
-from shared.adapters.worlds.openb import Timing
-from shared.adapters.worlds.openb_main import POD_FILE, MainJob, main_world
 from shared.model.columns import split
+from shared.worlds.openb import Timing
+from shared.worlds.openb_main import POD_FILE, MainJob, main_world
 
 
 @pytest.fixture(scope="module")
 def folder():
-    from shared.adapters.worlds.settings import data_root
+    from shared.worlds.settings import data_root
     from tests.tools import require_tool
 
     root = data_root()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from muster.scoring import score_case
-from shared.adapters.worlds.errors import WorldError
-from shared.adapters.worlds.fields import Fields
-from shared.adapters.worlds.pod_rules import affinity_of, spread_of
+from muster.explain.scoring import score_case
+from shared.kubernetes.objects.errors import WorldError
+from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.pod_rules import affinity_of, spread_of
 from shared.model.objects import PodTerm, PreferredPodTerm, Requirement, SpreadConstraint
 from tests.parity.builders import node, pod
 

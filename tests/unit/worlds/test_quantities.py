@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.adapters.worlds.quantities import INT64_MAX, milli, parse, units
+from shared.kubernetes.objects.quantities import INT64_MAX, milli, parse, units
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from shared.adapters.worlds.manifests import manifests_world
+from shared.worlds.manifests import manifests_world
 from tests.unit.worlds.build import NODE, container, pod
 
 

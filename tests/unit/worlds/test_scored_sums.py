@@ -1,7 +1,7 @@
 """Sums that only scores look at stay within int64, whatever defaults add to them."""
 
-from shared.adapters.worlds.case import case_of
-from shared.adapters.worlds.quantities import INT64_MAX
+from shared.kubernetes.objects.quantities import INT64_MAX
+from shared.worlds.case import case_of
 from tests.unit.worlds.build import container, pod
 
 

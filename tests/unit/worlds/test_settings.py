@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from shared.adapters.worlds.errors import WorldError
-from shared.adapters.worlds.settings import Choice, data_root, load_world
+from shared.kubernetes.objects.errors import WorldError
 from shared.model.columns import split
+from shared.worlds.settings import Choice, data_root, load_world
 from tests.unit.worlds.build import pod
 
 

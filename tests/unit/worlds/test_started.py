@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.worlds.errors import WorldError
-from shared.adapters.worlds.manifests import manifests_world
+from shared.kubernetes.objects.errors import WorldError
 from shared.model.columns import pack
 from shared.model.world import World
+from shared.worlds.manifests import manifests_world
 from tests.unit.worlds.build import NODE, pod
 
 

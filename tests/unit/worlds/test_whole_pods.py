@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.worlds.case import case_of
 from shared.model.objects import PodSpec
+from shared.worlds.case import case_of
 from tests.unit.worlds.build import pod
 
 PAGES, MI = "hugepages-2Mi", 1 << 20

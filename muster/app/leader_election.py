@@ -1,0 +1,103 @@
+"""Of several `muster run` on one cluster the holder of a Lease decides; the others stand by."""
+
+import asyncio
+import re
+import socket
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from muster.cli.errors import Fault, UsageFault
+from muster.cli.kube_address import SCHEDULER_NAME
+from shared.kubernetes.client.client import KubeClient
+from shared.kubernetes.client.credentials import Credentials
+from shared.kubernetes.client.lease import Elector, LeaseLost
+from shared.kubernetes.cluster import KubeCluster
+from shared.model.election import Election
+from shared.model.profile import Configuration
+
+IDENTITY = "identity"
+"""In the run's folder, which one process at a time has open: started again there it leads at once.
+"""
+NAME_MAX = 253
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+
+
+def election_of(
+    wanted: bool | None, config: Configuration | None, names: Sequence[str]
+) -> Election | None:
+    """The option's word, else the file's, else an election. Raises UsageFault."""
+    told = None if config is None else config.election
+    if wanted is False or (wanted is None and config is not None and told is None):
+        return None
+    election = told or Election()
+    if not election.name:
+        words = [name for name in names if name != SCHEDULER_NAME]
+        election = msgspec.structs.replace(election, name="-".join((SCHEDULER_NAME, *words)))
+    if len(election.name) > NAME_MAX or not _NAME.fullmatch(election.name):
+        raise UsageFault(
+            f"{election.name!r} cannot be the name of a Lease: set leaderElection.resourceName in "
+            "a --config, or --no-leader-elect"
+        )
+    return election
+
+
+def identity_in(folder: Path) -> str:
+    """Nobody else's, and this folder's for ever. Raises UsageFault."""
+    path = folder / IDENTITY
+    try:
+        if not path.exists():
+            path.write_text(f"{socket.gethostname()}_{uuid.uuid4()}\n", encoding="utf-8")
+        return path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise UsageFault(f"--run-dir {folder}: {IDENTITY}: {error.strerror}") from error
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A run that decides while it holds the Lease; without an election always."""
+
+    election: Election | None
+    kubeconfig: str
+    identity: str
+
+    @asynccontextmanager
+    async def leading(
+        self, cluster: KubeCluster, tell: Callable[[str], None]
+    ) -> AsyncIterator[Callable[[], None]]:
+        """From when we lead, until the context ends. What it gives raises Fault when somebody else
+        does; from then on nothing is written to the cluster.
+        """
+        if self.election is None:
+            yield lambda: None
+            return
+        # A connection of its own: many binds at once are not in its way.
+        client = KubeClient(Credentials(self.kubeconfig))
+        elector = Elector(client, self.election, self.identity)
+        try:
+            await elector.acquire(lambda why: tell(f"stands by ({self.election}): {why}"))
+            cluster.client.may_write = elector.may_write
+            keeping = asyncio.create_task(elector.keep(), name="lease")
+            try:
+                yield lambda: _check(keeping)
+            finally:
+                keeping.cancel()
+                await asyncio.gather(keeping, return_exceptions=True)
+                await elector.release()
+        finally:
+            await client.close()
+
+
+def _check(keeping: asyncio.Task[None]) -> None:
+    if not keeping.done():
+        return
+    try:
+        keeping.result()
+    except LeaseLost as error:
+        raise Fault(
+            f"{error.holder} leads now, and this one has stopped; start it again to stand by"
+        ) from error

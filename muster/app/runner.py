@@ -1,0 +1,204 @@
+"""Plays a world against the whole mesh in this process until nothing is left to do.
+
+A run is complete when every pod is bound or waits with a message that brute force confirms
+(muster/checker/brute_force.py). It decides nothing about pods.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from muster.app.mesh import Mesh, all_journals
+from muster.checker.brute_force import Final, Verdict, Waiting, confirm
+from muster.checker.fits import Load
+from muster.checker.inter_pod_rules import named
+from muster.cli.errors import Fault
+from muster.cli.profiles import hard_by_default
+from muster.explain.tally import Tally
+from shared.events.observed import PodsSeen
+from shared.model.cluster_objects import Namespace
+from shared.model.columns import split
+from shared.model.default_spread import Spreader, Spreaders
+from shared.model.objects import PodSpec
+from shared.model.profile import Profile
+from shared.model.world import World
+from shared.ports.bus import Bus
+from shared.simulated.cluster import SimCluster
+
+TICK_S = 0.1
+QUIET_S = 1.0
+"""Nothing happened in the cluster for so long: worth a look whether all is done."""
+START_S = 30.0
+GATE_MS_MAX = 30_000
+"""Gangs with a longer gate may still stand at it when a run is complete."""
+
+
+@dataclass
+class Progress:
+    """What is shown while it goes on; counted from the cluster's own history."""
+
+    total: int
+    created: int = 0
+    bound: int = 0
+    gone: int = 0
+    evicted: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Outcome:
+    """What a run came to. `complete` False = the time limit ended it."""
+
+    complete: bool
+    tally: Tally
+    final: Final
+    verdict: Verdict
+
+
+@dataclass
+class Runner:
+    """One run. `show` is called a few times a second."""
+
+    world: World
+    cluster: SimCluster
+    mesh: Mesh
+    reader: Bus
+    time_limit_s: float
+    show: Callable[[Progress], None]
+    profiles: dict[str, Profile] = field(default_factory=dict)
+    _seen: dict[str, PodsSeen] = field(default_factory=dict)
+    _spreaders: Spreaders = field(default_factory=Spreaders)
+    _read: int = 0
+
+    async def run(self) -> Outcome:
+        """Play the world to its end, or to the time limit."""
+        for arrival in self.world.arrivals:
+            for uid in split(arrival.pods.uids):
+                self._seen[uid] = arrival.pods
+        for one in self.world.objects:
+            if isinstance(one, Spreader):
+                self._spreaders.put(one)
+        journals = all_journals(self.mesh.placements)
+        tally = Tally(self.reader, journals)
+        backlog = all(arrival.at_ms == 0 for arrival in self.world.arrivals)
+        if backlog:
+            # It is there before anybody looks, and so part of the first list.
+            self.cluster.start()
+        mesh = asyncio.create_task(self.mesh.serve(journals), name="mesh")
+        try:
+            await self._until_owned(mesh, len(journals))
+            if not backlog:
+                self.cluster.start()
+            return await self._watch(mesh, tally)
+        finally:
+            self.cluster.stop()
+            mesh.cancel()
+            await asyncio.gather(mesh, return_exceptions=True)
+
+    async def _until_owned(self, mesh: asyncio.Task[None], journals: int) -> None:
+        clock = asyncio.get_running_loop().time
+        began_s = clock()
+        while len(self.mesh.owners()) < journals:
+            check_mesh(mesh)
+            if clock() - began_s > START_S:
+                raise Fault(f"the services did not start within {START_S:.0f} s")
+            await asyncio.sleep(0.01)
+
+    async def _watch(self, mesh: asyncio.Task[None], tally: Tally) -> Outcome:
+        clock = asyncio.get_running_loop().time
+        began_s = quiet_s = clock()
+        progress = Progress(len(self._seen))
+        while True:
+            await asyncio.sleep(TICK_S)
+            check_mesh(mesh)
+            progress.seconds = clock() - began_s
+            if self._count(progress):
+                quiet_s = clock()
+            self.show(progress)
+            late = progress.seconds > self.time_limit_s
+            if late or (self.cluster.arrived and clock() - quiet_s > QUIET_S):
+                await tally.catch_up()
+                final = self.final(tally)
+                verdict = confirm(final, self.profiles)
+                all_came = self.cluster.arrived
+                done = all_came and not verdict.problems and not self._open_gates(tally)
+                if done or late:
+                    return Outcome(done, tally, final, verdict)
+                quiet_s = clock()
+
+    def _count(self, progress: Progress) -> bool:
+        """Take in what happened in the cluster; whether anything did that matters."""
+        history = self.cluster.history
+        matters = False
+        for happened in history[self._read :]:
+            kind = happened.kind
+            matters = matters or kind != "touch"
+            progress.created += kind == "create"
+            progress.bound += kind in ("bind", "late-bind", "foreign-bind")
+            progress.gone += kind == "delete"
+            progress.evicted += kind == "evict"
+        self._read = len(history)
+        return matters
+
+    def _open_gates(self, tally: Tally) -> bool:
+        """Whether a gang still stands at a gate that closes soon."""
+        gates = {gang.key: gang.timeout_ms for gang in self.world.gangs}
+        answered = tally.gangs_committed | tally.gangs_timed_out
+        return any(
+            gates.get(tally.gang_keys.get(gang, ""), 0) <= GATE_MS_MAX
+            for gang in tally.gangs_tried - answered
+        )
+
+    def final(self, tally: Tally) -> Final:
+        """The cluster as it is, with the messages and devices that the journals tell."""
+        numbers = tally.by_uid()
+        final = Final(
+            sorted(self.cluster.nodes.values(), key=lambda node: node.name),
+            gangs={gang.key: gang for gang in self.world.gangs},
+            namespaces={
+                one.name: one.labels for one in self.world.objects if isinstance(one, Namespace)
+            },
+            is_divided=self.mesh.placements > 1,
+        )
+        for pod in self.cluster.pods.values():
+            seen, number = self._seen[pod.uid], numbers.get(pod.uid, 0)
+            spec = named(seen.spec, seen.namespace, seen.labels, seen.terminating)
+            if pod.node:
+                mask = tally.pods[number].device_mask if number else 0
+                final.loads.setdefault(pod.node, Load()).add(number or -len(numbers), spec, mask)
+                final.running[seen.gang] += 1
+            else:
+                spec = self._spread(spec, seen)
+                message = tally.message(number) if number else ""
+                waiting = Waiting(number, pod.name, spec, message, seen.gang, pod.gated)
+                waiting.held_by = tally.gate(number)
+                final.waiting.append(waiting)
+        return final
+
+    def _spread(self, spec: PodSpec, seen: PodsSeen) -> PodSpec:
+        """With what its profile wants to hold for pods that have no constraints of their own."""
+        profile = self.profiles.get(spec.scheduler)
+        if profile is None or spec.spread or not hard_by_default(profile):
+            return spec
+        selector = self._spreaders.selector(seen.namespace, seen.labels, seen.owner)
+        return replace(spec, spread=profile.constraints(replace(spec, spread_by=selector)))
+
+
+def check_mesh(mesh: asyncio.Task[None]) -> None:
+    """Raises what ended the mesh, if anything did."""
+    if not mesh.done():
+        return
+    try:
+        mesh.result()
+    except BaseExceptionGroup as group:
+        raise first_error(group) from group
+    raise Fault("the services ended by themselves")
+
+
+def first_error(error: BaseException) -> BaseException:
+    """The first single error of nested groups; the others follow from it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,294 @@
+"""Is every pod of a finished run bound, or right to wait? Brute force over the final state.
+
+Plain Python over all nodes, sharing no code with the scheduler's framework: for each waiting pod
+no node may fit, and its message must name the reasons that are there, each with its count of nodes
+(where rules between pods apply, only of the reasons that follow from nodes alone). For a waiting
+gang no greedy packing of minCount members may work; where one of several packings works, no
+scheduler promised to find it, so that is counted (`another_packing`), not held against the run.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from muster.checker.default_filters import as_by_default, filters_by_default, has_own_filters
+from muster.checker.fits import Load, device_room, full_for, static_obstacle, words_of_full
+from muster.checker.inter_pod_rules import ONE_SHARD, Around, Neighbours, Pairs, keeps_to_hosts
+from shared.extenders.values import CALLED, POD
+from shared.model.objects import CPU, Gang, Node, PodSpec
+from shared.model.profile import Profile
+
+GATED = "waiting for scheduling gates"
+NO_NODES = "no nodes available to schedule pods"
+
+_ADDED = "no new claims to deallocate|preemption: |not found"  # by kube-scheduler's own plugins
+_MESSAGE = re.compile(rf"0/(\d+) nodes are available: (.+?)\.(?: (?:{_ADDED}).*)?")
+_ADDED_TO = re.compile(r"0/(\d+) nodes are available: (.+?)\. .+")  # by plugins of users
+_STATIC = {
+    "unschedulable": "node(s) were unschedulable",
+    "taint": "node(s) had untolerated taint(s)",
+    "node affinity": "node(s) didn't match Pod's node affinity/selector",
+}
+_MODEL = "gpu model"
+"""What speaks last, where nothing is short."""
+
+
+@dataclass
+class Waiting:
+    """A live pod without a node."""
+
+    number: int
+    name: str
+    spec: PodSpec
+    message: str
+    gang: str = ""
+    gated: bool = False
+    held_by: str = ""
+    """Which plugin of a user holds it back before the queue, and why."""
+    other_words: bool = False
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether nothing keeps it out of the queue."""
+        return not (self.gated or self.held_by)
+
+
+@dataclass
+class Final:
+    """The state at the end: nodes, what stands on them, and who waits."""
+
+    nodes: list[Node]
+    loads: dict[str, Load] = field(default_factory=dict)
+    waiting: list[Waiting] = field(default_factory=list)
+    gangs: Mapping[str, Gang] = field(default_factory=dict)
+    running: Counter[str] = field(default_factory=Counter)
+    """Bound members by gang."""
+    namespaces: Mapping[str, Pairs] = field(default_factory=dict)
+    is_divided: bool = False  # among several shards, none of which knows all pods
+
+    def load(self, node: Node) -> Load:
+        """What stands on a node."""
+        return self.loads.setdefault(node.name, Load())
+
+    @cached_property
+    def _some_have_rules(self) -> bool:
+        return any(pod.has_rules for load in self.loads.values() for pod in load.pods.values())
+
+    def around(self, spec: PodSpec, trial: Mapping[str, Load] | None = None) -> Around | None:
+        """What a pod must heed of others, while some nodes hold what a trial says; None = nothing,
+        as nobody has rules.
+        """
+        if not (spec.has_rules or self._some_have_rules):
+            return None
+        loads = [(node, (trial or {}).get(node.name) or self.load(node)) for node in self.nodes]
+        return Around(spec, Neighbours(loads, self.namespaces, self.is_divided))
+
+
+@dataclass
+class Verdict:
+    """`problems` empty = confirmed; `reasons` counts the waiting pods by what they wait for."""
+
+    problems: list[str] = field(default_factory=list)
+    reasons: Counter[str] = field(default_factory=Counter)
+    another_packing: int = 0
+
+
+def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verdict:
+    """Check every waiting pod and gang; `profiles` by schedulerName, where there are any. Who has
+    volumes, and what a user's own plugins or extenders refuse, is taken at its word: nobody here
+    knows the rules for that.
+    """
+    verdict = Verdict()
+    _as_by_default(final, profiles or {})
+    own = {name for name, one in (profiles or {}).items() if has_own_filters(one)}
+    shown: dict[tuple[PodSpec, str, bool], str | None] = {}
+    for pod in final.waiting:
+        verdict.reasons[_reason(pod)] += 1
+        if not pod.is_queued:
+            continue
+        if not pod.message:
+            verdict.problems.append(f"pod {pod.name} waits without a message")
+        elif _is_judged(pod, own) and not _is_gang_waiting(final, pod):
+            key = (pod.spec, pod.message, pod.other_words)
+            if key not in shown:
+                shown[key] = _single_problem(final, pod)
+            if shown[key] is not None:
+                verdict.problems.append(f"pod {pod.name}: {shown[key]}")
+    for gang, members in _waiting_gangs(final):
+        if all(_is_judged(member, own) for member in members):
+            _check_gang(final, gang, members, verdict)
+    return verdict
+
+
+def _is_judged(pod: Waiting, own: Set[str]) -> bool:
+    """Whether its rules are known here: not what extenders say, or that they do not bind it."""
+    is_extended = POD in dict(pod.spec.shown) or any(one.binds(pod.spec) for one in CALLED)
+    return pod.spec.scheduler not in own and not pod.spec.volumes and not is_extended
+
+
+def _as_by_default(final: Final, profiles: Mapping[str, Profile]) -> None:
+    """What waits under other filters is judged by the default ones, with a spec that fits where
+    the profile lets it; which filter speaks first may differ, so messages are not compared.
+    """
+    for pod in final.waiting:
+        profile = profiles.get(pod.spec.scheduler)
+        if profile is not None and not filters_by_default(profile):
+            pod.spec = as_by_default(pod.spec, profile)
+            pod.other_words = True
+
+
+def _is_gang_waiting(final: Final, pod: Waiting) -> bool:
+    """Members wait for their gang until it has minCount members running."""
+    if not pod.gang:
+        return False
+    gang = final.gangs.get(pod.gang)
+    return gang is None or final.running[pod.gang] < gang.min_count
+
+
+def _match(message: str) -> re.Match[str] | None:
+    """The count of nodes and the reasons, whoever has added something behind them."""
+    return _MESSAGE.fullmatch(message) or _ADDED_TO.fullmatch(message)
+
+
+def _reason(pod: Waiting) -> str:
+    """The message without its counts."""
+    if not pod.is_queued:
+        return GATED if pod.gated else pod.held_by
+    match = _match(pod.message)
+    if match is None:
+        return pod.message or "(no message)"
+    prefix = "gang: " if pod.gang else ""
+    return prefix + ", ".join(sorted(reason for _, reason in _parts(match[2])))
+
+
+def _parts(text: str) -> Iterator[tuple[int, str]]:
+    for part in text.split(", "):
+        count, _, reason = part.partition(" ")
+        # What is said of no node in particular has no count.
+        yield (int(count), reason) if count.isdigit() else (-1, part)
+
+
+# ------------------------------------------------------------------------------------ single pods
+
+
+def _single_problem(final: Final, pod: Waiting) -> str | None:
+    if final.is_divided and not keeps_to_hosts(pod.spec):
+        named = ONE_SHARD in pod.message
+        return None if named else f"waits ({pod.message}) for other than rules between pods"
+    static: Counter[str] = Counter()
+    full: Counter[str] = Counter()
+    left = 0
+    around = final.around(pod.spec)
+    for node in final.nodes:
+        obstacle = static_obstacle(pod.spec, node)
+        if obstacle is not None and obstacle != _MODEL:
+            static[_STATIC.get(obstacle.split()[0], _STATIC.get(obstacle, obstacle))] += 1
+        elif obstacle is None and _takes(pod.spec, node, final.load(node), around):
+            return f"waits ({pod.message}) but fits on node {node.name}"
+        else:
+            left += 1
+            full.update(words_of_full(pod.spec, node, final.load(node)))
+    if pod.other_words:
+        return None
+    problem = _message_problem(pod.message, static, left, len(final.nodes))
+    return problem if problem or around is not None else _count_problem(pod.message, full)
+
+
+def _takes(spec: PodSpec, node: Node, load: Load, around: Around | None) -> bool:
+    """Whether a node that nothing else speaks against takes the pod."""
+    if full_for(spec, node, load) is not None:
+        return False
+    return around is None or around.obstacle(node) is None
+
+
+def _message_problem(message: str, static: Counter[str], left: int, nodes: int) -> str | None:
+    """Whether the message is true: the count of nodes, and each reason that loads cannot change."""
+    if nodes == 0:
+        return None if message == NO_NODES else f"there are no nodes, the message is {message!r}"
+    match = _match(message)
+    if match is None:
+        return f"the message {message!r} gives no reasons"
+    if int(match[1]) != nodes:
+        return f"the message {message!r} speaks of other than {nodes} nodes"
+    told = {reason: count for count, reason in _parts(match[2])}
+    for reason in set(_STATIC.values()):
+        if told.get(reason, 0) != static[reason]:
+            return f"{message!r}: brute force finds {static[reason]} nodes with {reason!r}"
+    if sum(told.values()) < nodes:
+        return f"{message!r}: the reasons cover fewer than {nodes} nodes"
+    if left and not set(told) - set(_STATIC.values()):
+        return f"{message!r}: no reason for {left} nodes"
+    return None
+
+
+def _count_problem(message: str, full: Counter[str]) -> str | None:
+    """Whether it counts the nodes that are full for each reason as they are at the end."""
+    match = _match(message)
+    told = {} if match is None else {reason: count for count, reason in _parts(match[2])}
+    for reason in sorted(full.keys() | told.keys() - set(_STATIC.values())):
+        if told.get(reason, 0) != full[reason]:
+            return f"{message!r}: brute force finds {full[reason]} nodes with {reason!r}"
+    return None
+
+
+# ------------------------------------------------------------------------------------------ gangs
+
+
+def _waiting_gangs(final: Final) -> Iterator[tuple[Gang, list[Waiting]]]:
+    members: dict[str, list[Waiting]] = {}
+    for pod in final.waiting:
+        if pod.gang and pod.is_queued and _is_gang_waiting(final, pod):
+            members.setdefault(pod.gang, []).append(pod)
+    for key, found in members.items():
+        gang = final.gangs.get(key)
+        if gang is not None:
+            yield gang, found
+
+
+def _check_gang(final: Final, gang: Gang, members: list[Waiting], verdict: Verdict) -> None:
+    needed = gang.min_count - final.running[gang.key]
+    if len(members) < needed:
+        return
+    if final.is_divided and not all(keeps_to_hosts(pod.spec) for pod in members):
+        return
+    nodes = sorted(final.nodes, key=lambda node: node.name)
+    by_load = sorted(nodes, key=lambda node: (final.load(node).used(CPU), node.name))
+    fits = [_pack(final, members, needed, order) for order in (nodes, by_load, by_load[::-1])]
+    if all(fits):
+        message = members[0].message
+        verdict.problems.append(f"gang {gang.key} waits ({message}) but {needed} members fit")
+    elif any(fits):
+        verdict.another_packing += 1
+
+
+def _pack(final: Final, members: Sequence[Waiting], needed: int, order: Sequence[Node]) -> bool:
+    """Whether `needed` members find room, one after the other, each on the first node that fits."""
+    trial: dict[str, Load] = {}
+    placed = 0
+    for number, pod in enumerate(members):
+        if placed + len(members) - number < needed:
+            return False
+        around = final.around(pod.spec, trial)
+        for node in order:
+            load = trial.get(node.name) or final.load(node)
+            if static_obstacle(pod.spec, node) is None and _takes(pod.spec, node, load, around):
+                trial[node.name] = load.plus(pod.number, pod.spec, _devices(pod.spec, node, load))
+                placed += 1
+                break
+        if placed >= needed:
+            return True
+    return False
+
+
+def _devices(spec: PodSpec, node: Node, load: Load) -> int:
+    """A mask of devices for the pod: the tightest for a share, the first empty ones else."""
+    free = device_room(node, load)
+    if spec.gpu is None or free is None:
+        return 0
+    fitting = [at for at, room in enumerate(free) if room >= spec.gpu.milli]
+    chosen: Iterable[int] = sorted(fitting, key=lambda at: free[at])[:1]
+    if spec.gpu.milli >= 1000:
+        chosen = fitting[: spec.gpu.count]
+    return sum(1 << at for at in chosen)

@@ -1,0 +1,1 @@
+"""The command line: commands, options, addresses, display and errors. No scheduling logic."""

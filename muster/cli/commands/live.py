@@ -1,0 +1,118 @@
+"""`muster run --kubeconfig`: the whole mesh in one process, scheduling a live cluster's pods."""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from muster.app.embedded_bus import embedded_bus
+from muster.app.event_loop import loop_factory
+from muster.app.leader_election import Candidate, election_of, identity_in
+from muster.app.live import LiveRunner, Standing, line_of, result_of
+from muster.app.mesh import Mesh
+from muster.cli.display import LiveDisplay
+from muster.cli.errors import Fault, UsageFault
+from muster.cli.kube_address import kube_cluster, kube_config, open_kube
+from muster.cli.profiles import binders_of, judges_of, read_profiles, scheduler_names, with_profiles
+from muster.cli.recorded_run import naming
+from muster.cli.run_directory import FORMAT, JOURNALS, SNAPSHOTS, continued_run
+from muster.cli.service_options import mesh_config, of_this_version, parse_settings
+from services.ingest.core.state import WrongCluster
+from shared.kubernetes.cluster import KubeCluster
+from shared.machine.reset import EpochBus, EpochStore, epochs
+from shared.machine.snapshots import SnapshotPolicy
+from shared.model.text import one_line
+from shared.ports.bus import Bus
+from shared.snapshots.directory import DirectorySnapshots
+
+SNAPSHOT_MS = 30_000
+DEFAULT_FOLDER = Path("runs/live")
+
+
+@dataclass(frozen=True)
+class LiveOptions:
+    """The words of the command line."""
+
+    kubeconfig: str
+    schedulers: list[str]
+    placements: int
+    bus: str
+    run_dir: Path | None
+    settings: list[str]
+    config: Path | None = None
+    leader_elect: bool | None = None
+    cut_journals: bool = False
+
+    def meta(self) -> dict[str, Any]:
+        """What has to stay as it is while a run goes on in its folder."""
+        return {"format": FORMAT, "live": True, "placements": self.placements}
+
+
+def run_live(options: LiveOptions, output: str) -> None:
+    """Schedule until told to stop. Raises UsageFault, Fault."""
+    profiles = read_profiles(options.config, options.schedulers, options.placements)
+    names = scheduler_names(profiles, options.schedulers)
+    election = election_of(options.leader_elect, profiles, names)
+    cluster = kube_cluster(options.kubeconfig, names)
+    chosen = of_this_version(mesh_config(parse_settings(options.settings)))
+    settings = with_profiles(chosen, profiles)
+    config = kube_config(settings, names)
+    folder = options.run_dir or DEFAULT_FOLDER
+    continued_run(folder, options.meta())
+    candidate = Candidate(election, options.kubeconfig, identity_in(folder))
+    try:
+        with (
+            naming(str(folder / JOURNALS)),
+            embedded_bus(options.bus, folder / JOURNALS) as client,
+            asyncio.Runner(loop_factory=loop_factory()) as loop,
+        ):
+            mesh = Mesh(
+                client,
+                DirectorySnapshots(folder / SNAPSHOTS),
+                cluster,
+                placements=options.placements,
+                config=config,
+                is_alone=True,
+                policy=SnapshotPolicy(every_ms=SNAPSHOT_MS, cut=options.cut_journals),
+                judges=judges_of(profiles, cluster),
+                binders=binders_of(profiles, writes=True),
+            )
+            standing = loop.run(_schedule(cluster, mesh, candidate, quiet=output == "json"))
+    except WrongCluster as error:
+        raise UsageFault(f"{error}; or name another --run-dir than {folder}") from error
+    _sum_up(standing, folder, output)
+
+
+async def _schedule(
+    cluster: KubeCluster, mesh: Mesh, candidate: Candidate, quiet: bool
+) -> Standing:
+    await open_kube(cluster, candidate.election)
+    errors = Console(stderr=True)
+    async with candidate.leading(
+        cluster, lambda why: errors.out(one_line(why), highlight=False)
+    ) as check:
+        client = mesh.bus_of
+        epoch = await _epoch(client(""))
+        mesh.epoch, mesh.store = epoch, EpochStore(mesh.store, epoch)
+        mesh.bus_of = lambda journal: EpochBus(client(journal), epoch)
+        with LiveDisplay(errors, quiet=quiet) as display:
+            return await LiveRunner(cluster, mesh, display.show, check).run()
+
+
+async def _epoch(bus: Bus) -> int:
+    """The epoch in force: resets begin new ones. Raises Fault while one is half done."""
+    known = await epochs(bus)
+    if known and not known[-1].is_open:
+        raise Fault("a reset was not finished: run 'muster reset' again")
+    return known[-1].number if known else 1
+
+
+def _sum_up(standing: Standing, folder: Path, output: str) -> None:
+    console = Console()
+    if output == "json":
+        console.out(json.dumps({**result_of(standing), "run": str(folder)}), highlight=False)
+    else:
+        console.out(f"stopped after {standing.seconds:.1f} s: {line_of(standing)}", highlight=False)

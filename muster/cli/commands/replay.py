@@ -1,0 +1,146 @@
+"""`muster replay`: fold a recorded run and decide every record of it again."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from muster.app.mesh import make_core
+from muster.cli.commands.story import rows_of
+from muster.cli.errors import EXIT_FAILURE, Fault, UsageFault
+from muster.cli.recorded_run import Recorded, recorded
+from muster.cli.terminal import cell, print_json, print_lines
+from muster.user_plugins.load import core_maker
+from shared.ports.bus import Bus, BusCorrupt
+from shared.ports.snapshots import SnapshotStore
+from shared.replay.parallel import Part, ReplayLost, Source, processes_for, replay_all
+from shared.replay.read_once import ReadOnceBus
+from shared.replay.replay import ReplayReport
+from shared.replay.start_points import beginnings
+from shared.replay.story import StoryLine, story_of_divergence
+
+STARTS = ("start", "newest", "each")
+
+
+Open = Callable[[], AbstractAsyncContextManager[Recorded]]
+
+
+def replay_run(
+    run: Path,
+    bus: str,
+    placements: int,
+    begin: str,
+    journals: list[str],
+    output: str,
+    processes: int = 0,
+    plugins: Sequence[Path] = (),
+) -> int:
+    """Replay and report; returns the exit code. `processes` 0 = one for each core. Raises
+    UsageFault, Fault (what cannot be read differs from nothing, so there is no report),
+    PluginMissing, BusCorrupt, BusUnavailable.
+    """
+    if begin not in STARTS:
+        raise UsageFault(f"--from {begin}: must be one of {', '.join(STARTS)}")
+    began_s = time.perf_counter()
+    opened = partial(recorded, run, bus, placements)
+    shards, place, parts = asyncio.run(_parts(opened, begin, journals))
+    source = Source(partial(_client, opened), core_maker(plugins, shards))
+    try:
+        reports = replay_all(source, parts, processes or processes_for(parts))
+    except ReplayLost as error:
+        raise Fault(str(error)) from error
+    text = next((report.unreadable for report in reports if report.unreadable), "")
+    if text:
+        raise Fault(text if text.startswith(place) else f"{place}: {text}")
+    told = asyncio.run(_story(opened, reports))
+    seconds = time.perf_counter() - began_s
+    if output == "json":
+        plain = {"seconds": round(seconds, 3), "journals": [*map(_plain, reports)]}
+        print_json({**plain, "story": [*map(asdict, told)]})
+    else:
+        _show(reports, told, seconds)
+    return 0 if all(report.ok for report in reports) else EXIT_FAILURE
+
+
+async def _parts(opened: Open, begin: str, journals: list[str]) -> tuple[int, str, list[Part]]:
+    """How many shards the run has, where it is, and what is to be replayed."""
+    async with opened() as found:
+        unknown = [name for name in journals if name not in found.journals]
+        if unknown:
+            raise UsageFault(f"--journal {unknown[0]}: must be one of {', '.join(found.journals)}")
+        parts = [
+            Part(journal, start)
+            for journal in journals or found.journals
+            for start in await _starts(found, journal, begin)
+        ]
+        return found.placements, found.place, parts
+
+
+@asynccontextmanager
+async def _client(opened: Open) -> AsyncIterator[tuple[Bus, SnapshotStore]]:
+    async with opened() as found:
+        yield found.bus, found.store
+
+
+async def _story(opened: Open, reports: list[ReplayReport]) -> list[StoryLine]:
+    """Of the first divergence, if there is one and the journals can be read that far."""
+    for report in reports:
+        if report.divergence is not None:
+            with contextlib.suppress(Fault, BusCorrupt):
+                async with opened() as found:
+                    reader, journal = ReadOnceBus(found.bus), report.journal
+                    every = found.journals
+                    return await story_of_divergence(reader, every, journal, report.divergence)
+            return []
+    return []
+
+
+async def _starts(found: Recorded, journal: str, begin: str) -> list[int | None]:
+    if begin == "start":
+        return [None]
+    sources = make_core(journal, found.placements).sources
+    possible = await beginnings(found.bus, found.store, journal, sources)
+    kept: list[int | None] = [position for position in reversed(possible) if position]
+    return [None, *kept] if begin == "each" else kept[:1] or [None]
+
+
+def _plain(report: ReplayReport) -> dict[str, Any]:
+    return {
+        "journal": report.journal,
+        "start": report.start,
+        "stop": report.stop,
+        "records": report.records,
+        "voids": report.voids,
+        "events": report.events,
+        "snapshots": report.snapshots,
+        "ok": report.ok,
+        "problems": report.lines(),
+    }
+
+
+def _show(reports: list[ReplayReport], told: list[StoryLine], seconds: float) -> None:
+    console = Console()
+    table = Table(box=None, pad_edge=False)
+    for heading in ("journal", "from", "to", "records", "void", "events", "snapshots", ""):
+        table.add_column(heading, justify="left" if heading in ("journal", "") else "right")
+    for report in reports:
+        counts = (report.start, report.stop, report.records, report.voids, report.events)
+        verdict = "[green]identical[/green]" if report.ok else "[red]DIFFERS[/red]"
+        shown = [f"{count:,}" for count in (*counts, report.snapshots)]
+        table.add_row(report.journal, *shown, verdict)
+    console.print(table)
+    for report in reports:
+        for line in report.lines():
+            console.print(cell(line), soft_wrap=True, highlight=False)
+    if told:
+        print("what the first one is about:")
+    print_lines("  ".join(["", *row]) for row in rows_of(told))
+    console.print(f"replayed in {seconds:.1f} s", highlight=False)

@@ -1,0 +1,228 @@
+"""`muster serve`: some of the mesh's journals, owned by this process until it is told to stop."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from muster.app.event_loop import loop_factory
+from muster.app.mesh import OUTSIDE, Mesh, all_journals, default_owner, partitions, topics
+from muster.app.runner import first_error
+from muster.cli.bus_address import BusAddress, parse_bus
+from muster.cli.cluster_address import open_cluster, parse_cluster
+from muster.cli.errors import Fault, UsageFault
+from muster.cli.profiles import binders_of, judges_of, read_profiles, scheduler_names, with_profiles
+from muster.cli.recorded_run import naming
+from muster.cli.run_directory import SNAPSHOTS
+from muster.cli.service_options import mesh_config, of_this_version, parse_settings
+from services.ingest.core.state import WrongCluster
+from shared.machine.reset import EpochBus, EpochStore, epochs
+from shared.machine.runtime import EpochOver
+from shared.machine.snapshots import SnapshotPolicy
+from shared.model.ids import service_of
+from shared.ports.bus import Bus
+from shared.ports.cluster import Cluster
+from shared.ports.snapshots import SnapshotStore
+from shared.snapshots.directory import DirectorySnapshots
+
+EPOCH_POLL_S = 0.5
+_CONTROL = "epochs/0"
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Which journals, on which bus and cluster, with which settings; words of the command line."""
+
+    services: list[str]
+    bus: str
+    cluster: str
+    placements: int
+    run_dir: Path
+    owner: str | None
+    settings: list[str]
+    kubeconfig: str = ""
+    schedulers: list[str] = field(default_factory=list)
+    config: Path | None = None
+
+
+def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy) -> None:
+    """Own the journals until SIGTERM or SIGINT. Raises UsageFault, Fault, BusUnavailable."""
+    journals = chosen_journals(what.services, what.placements)
+    address = parse_bus(what.bus)
+    profiles = read_profiles(what.config, what.schedulers, what.placements)
+    settings = of_this_version(mesh_config(parse_settings(what.settings)))
+    config = with_profiles(settings, profiles)
+    names = scheduler_names(profiles, what.schedulers)
+    kube = _Kube(what, names) if what.kubeconfig else None
+    if kube is None and profiles is not None and profiles.extenders:
+        raise UsageFault("--config: extenders need --kubeconfig, which has the objects they get")
+    if kube is not None:
+        config = kube.config(config)
+    store = DirectorySnapshots(what.run_dir / SNAPSHOTS)
+    mesh = Mesh(
+        bus_of=_not_open,
+        store=store,
+        cluster=_simulated(what, journals) if kube is None else kube.cluster,
+        placements=what.placements,
+        config=config,
+        policy=policy,
+        owner=what.owner or default_owner(),
+        pace=address.pace,
+        judges=None if kube is None else judges_of(profiles, kube.cluster),
+        binders=binders_of(profiles, writes=True),
+    )
+    with asyncio.Runner(loop_factory=loop_factory()) as loop:
+        if kube is not None and _speaks(journals):
+            mesh.config = of_cluster(config, loop.run(kube.open()))
+        try:
+            with naming(address.place):
+                while loop.run(_until_told(mesh, store, address, journals, metrics)):
+                    print("a reset closed this epoch: joining the next", flush=True)
+        except WrongCluster as error:
+            raise UsageFault(
+                f"{error}; or choose another prefix than in --bus {what.bus}"
+            ) from error
+        finally:
+            if kube is not None:
+                loop.run(kube.cluster.close())
+
+
+def of_cluster(config: dict[str, Any], cluster: str) -> dict[str, Any]:
+    """The services' configuration with the identity of the cluster that binding writes to."""
+    return {**config, "binding": {**config.get("binding", {}), "cluster": cluster}}
+
+
+class _Kube:
+    """A live cluster: its client, its part of the configuration, its start."""
+
+    def __init__(self, what: Serving, names: Sequence[str]) -> None:
+        """Not connected yet. Raises UsageFault."""
+        # Its client takes half a second to import, which only those who use it should pay.
+        from muster.cli import kube_address
+
+        if what.cluster:
+            raise UsageFault("--cluster and --kubeconfig exclude each other")
+        self.cluster = kube_address.kube_cluster(what.kubeconfig, names)
+        self._names, self._address = names, kube_address
+
+    def config(self, config: dict[str, Any]) -> dict[str, Any]:
+        """The services' configuration with what a live cluster needs."""
+        return self._address.kube_config(config, self._names)
+
+    async def open(self) -> str:
+        """Connect; the cluster's identity. Raises UsageFault, Fault."""
+        await self._address.open_kube(self.cluster)
+        try:
+            return await self.cluster.identity()
+        except (OSError, TimeoutError) as error:
+            raise Fault(f"the cluster does not answer: {error}") from error
+
+
+def _simulated(what: Serving, journals: list[str]) -> Cluster:
+    """A client, not connected yet. Raises UsageFault."""
+    if what.cluster:
+        parse_cluster("--cluster", what.cluster)
+    elif _speaks(journals):
+        raise UsageFault("--cluster or --kubeconfig: is required for ingest and binding")
+    return open_cluster(what.cluster)
+
+
+def _speaks(journals: Sequence[str]) -> bool:
+    """Whether one of these services speaks to the cluster."""
+    return any(service_of(name) in OUTSIDE for name in journals)
+
+
+def _not_open(journal: str) -> Bus:
+    raise AssertionError(f"{journal}: the bus is not open yet")
+
+
+def chosen_journals(services: Sequence[str], placements: int) -> list[str]:
+    """`placement` stands for all its partitions, `all` for the whole mesh. Raises UsageFault."""
+    known = all_journals(placements)
+    found: list[str] = []
+    for word in services:
+        matching = [name for name in known if word in ("all", name, service_of(name))]
+        if not matching:
+            raise UsageFault(f"{word}: must be one of all, {', '.join(known)}, or a service's name")
+        found.extend(name for name in matching if name not in found)
+    return found
+
+
+async def _until_told(
+    mesh: Mesh,
+    store: SnapshotStore,
+    address: BusAddress,
+    journals: list[str],
+    metrics: tuple[str, int] | None,
+) -> bool:
+    """Serve one epoch; whether it was closed by a reset (else somebody told us to stop)."""
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    async with AsyncExitStack() as stack:
+        epoch = await _epoch(address, mesh.placements, told)
+        if epoch is None:
+            return False
+        clients = address.clients(topics(mesh.placements, epoch))
+        stack.push_async_callback(clients.close)
+        await clients.open(journals)
+        mesh.epoch, mesh.store = epoch, EpochStore(store, epoch)
+        mesh.bus_of = lambda journal: EpochBus(clients.opened[journal], epoch)
+        if metrics is not None:
+            stack.callback(_serve_metrics(mesh, *metrics))
+        work = asyncio.create_task(mesh.serve(journals))
+        stop = asyncio.create_task(told.wait())
+        print(f"serving {' '.join(journals)} as {mesh.owner}", flush=True)
+        await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        if work.done() and _epoch_over(work):
+            return True
+        work.cancel()
+        await asyncio.gather(work, stop, return_exceptions=True)
+    return False
+
+
+def _epoch_over(work: asyncio.Task[None]) -> bool:
+    """Whether a reset ended the work. Raises what ended it otherwise."""
+    try:
+        work.result()
+    except BaseExceptionGroup as group:
+        error = first_error(group)
+        if isinstance(error, EpochOver):
+            return True
+        raise error from group
+    raise Fault("the services ended by themselves")
+
+
+async def _epoch(address: BusAddress, placements: int, told: asyncio.Event) -> int | None:
+    """The epoch in force, waiting while one is being opened; None when told to stop meanwhile."""
+    clients = address.clients(partitions(placements))
+    await clients.open([_CONTROL])
+    try:
+        while True:
+            known = await epochs(clients.opened[_CONTROL])
+            if not known:
+                return 1
+            if known[-1].is_open:
+                return known[-1].number
+            if told.is_set():
+                return None
+            await asyncio.sleep(EPOCH_POLL_S)
+    finally:
+        await clients.close()
+
+
+def _serve_metrics(mesh: Mesh, host: str, port: int) -> Callable[[], None]:
+    from shared.adapters.metrics import registry_of
+    from shared.adapters.metrics import serve as serve_metrics
+
+    # A simulated cluster has nothing that cannot be used.
+    left_out = getattr(mesh.cluster, "left_out", None)
+    counts = dict if left_out is None else left_out.counts
+    try:
+        return serve_metrics(registry_of(mesh.owners, counts), host, port)
+    except OSError as error:
+        raise UsageFault(f"--metrics-port {host}:{port}: {error.strerror}") from error

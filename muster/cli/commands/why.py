@@ -1,0 +1,81 @@
+"""`muster why pod NAMESPACE/NAME`: where a pod stands and why, for people and for programs."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from muster.cli.recorded_run import recorded
+from muster.cli.terminal import print_json, print_lines
+from muster.explain.why import Answer, Decided, NodeAnswer, why_pod
+
+
+def tell_why(name: str, run: Path, node: str, bus: str, placements: int, output: str) -> None:
+    """Print it. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
+    answer = asyncio.run(_asked(name, run, node, bus, placements))
+    if output == "json":
+        print_json(plain(answer))
+    else:
+        print_lines(lines_of(answer, time.time_ns() // 1_000_000))
+
+
+async def _asked(name: str, run: Path, node: str, bus: str, placements: int) -> Answer:
+    async with recorded(run, bus, placements) as found:
+        return await why_pod(found, name, node)
+
+
+def plain(answer: Answer) -> dict[str, Any]:
+    """For programs: names instead of pairs, times as RFC 3339."""
+    found: dict[str, Any] = msgspec.to_builtins(answer)
+    found["reasons"] = [{"reason": text, "nodes": nodes} for text, nodes in answer.reasons]
+    found["decided"] = _plain(answer.decided) if answer.decided is not None else None
+    found["confirmed"] = [_plain(one) for one in answer.confirmed]
+    return found
+
+
+def _plain(one: Decided) -> dict[str, Any]:
+    return {
+        "journal": one.journal,
+        "position": one.position,
+        "time": _utc(one.time_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "text": one.text,
+    }
+
+
+def lines_of(answer: Answer, now_ms: int) -> list[str]:
+    """For people."""
+    at = f" on {answer.node}" if answer.node else ""
+    lines = [f"pod {answer.pod}: {answer.state}{at}"]
+    if answer.gang:
+        lines.append(f"  gang {answer.gang}")
+    if answer.message:
+        lines.append(f"  {answer.message}")
+    lines += [f"  {nodes:>7,} nodes: {text}" for text, nodes in answer.reasons if nodes]
+    if answer.detail and (not answer.message or answer.message not in answer.detail):
+        lines.append(f"  {answer.detail}")
+    lines += [_node_line(one) for one in answer.nodes]
+    if answer.decided is not None:
+        lines.append(f"decided    {_record(answer.decided, now_ms, answer.message)}")
+    lines += [f"confirmed  {_record(one, now_ms)}" for one in answer.confirmed]
+    return lines
+
+
+def _node_line(one: NodeAnswer) -> str:
+    if one.refused_by:
+        return f"  {one.node}: refused by {one.refused_by}: {', '.join(one.reasons)}"
+    return f"  {one.node}: nothing refuses it, score {one.score}"
+
+
+def _record(one: Decided, now_ms: int, said: str = "") -> str:
+    """A line for a record; what was `said` above is not said again."""
+    ago_s = max(0, now_ms - one.time_ms) / 1000
+    text = one.text.removesuffix(f": {said}") if said else one.text
+    when = _utc(one.time_ms).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{one.journal} at {one.position}, {when} UTC ({ago_s:,.1f} s ago): {text}"
+
+
+def _utc(time_ms: int) -> datetime:
+    return datetime.fromtimestamp(time_ms / 1000, UTC)

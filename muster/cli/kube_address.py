@@ -1,0 +1,56 @@
+"""A live cluster from the command line: --kubeconfig and --scheduler-name, checked, to a client."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from muster.app.event_loop import keep_large_blocks_apart
+from muster.cli.errors import Fault, UsageFault
+from shared.kubernetes.client.access import missing_permissions
+from shared.kubernetes.client.client import KubeClient
+from shared.kubernetes.client.credentials import Credentials, KubeconfigError
+from shared.kubernetes.cluster import KubeCluster
+from shared.model.election import Election
+
+SCHEDULER_NAME = "muster"
+CONFIRM_MS = 40_000
+"""So old a message gets before it is looked at again, where few pods wait; written again, it is
+younger than a minute.
+"""
+
+
+def kube_cluster(kubeconfig: str, names: Sequence[str]) -> KubeCluster:
+    """A client, not connected yet. Raises UsageFault."""
+    credentials = Credentials(kubeconfig)
+    try:
+        credentials.check()
+    except KubeconfigError as error:
+        raise UsageFault(f"--kubeconfig {error}") from error
+    keep_large_blocks_apart()
+    return KubeCluster(KubeClient(credentials), scheduler_names(names))
+
+
+def scheduler_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The schedulerName values whose pods are ours."""
+    return tuple(dict.fromkeys(names)) or (SCHEDULER_NAME,)
+
+
+def kube_config(config: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The services' configuration for a live cluster: whose pods, and conditions are written."""
+    ingest = {**config.get("ingest", {}), "schedulers": list(scheduler_names(names))}
+    binding = {"status_patches": True, **config.get("binding", {})}
+    queueing = {"confirm_ms": CONFIRM_MS, **config.get("queueing", {})}
+    return {**config, "ingest": ingest, "queueing": queueing, "binding": binding}
+
+
+async def open_kube(cluster: KubeCluster, election: Election | None = None) -> None:
+    """Connect, and say what is missing while nothing has started. Raises UsageFault, Fault."""
+    try:
+        await cluster.open()
+        missing = await missing_permissions(cluster.client, await cluster.groups_as(), election)
+    except KubeconfigError as error:
+        raise UsageFault(f"--kubeconfig {error}") from error
+    except (OSError, TimeoutError) as error:
+        raise Fault(f"the cluster does not answer: {error}") from error
+    if missing:
+        lease = f" (the Lease is {election})" if election and "leases" in missing[-1] else ""
+        raise Fault(f"the cluster does not allow us to {', '.join(missing)}{lease}")

@@ -1,0 +1,67 @@
+"""What a run leaves behind: journals, snapshots, the cluster's history, and what was asked for.
+
+DIR/journals.db     every journal (SQLite)      DIR/snapshots/   folded states
+DIR/history.msgpack what the simulated cluster saw happen
+DIR/meta.json       the command's words and settings; DIR/summary.json its result
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from muster.cli.errors import UsageFault
+
+JOURNALS = "journals.db"
+SNAPSHOTS = "snapshots"
+HISTORY = "history.msgpack"
+META = "meta.json"
+SUMMARY = "summary.json"
+FORMAT = 1
+
+
+def new_run(folder: Path, meta: dict[str, Any]) -> None:
+    """Make the folder for a new run. Raises UsageFault when it holds a run already."""
+    if (folder / JOURNALS).exists() or (folder / META).exists():
+        raise UsageFault(f"--run-dir {folder}: holds a run already; name another folder")
+    _make(folder, meta)
+
+
+def continued_run(folder: Path, meta: dict[str, Any]) -> None:
+    """The folder of a run that goes on where it was; raises UsageFault when it is another run."""
+    if not (folder / META).exists():
+        _make(folder, meta)
+    elif read_meta(folder) != meta:
+        raise UsageFault(f"--run-dir {folder}: holds another run; name another folder")
+
+
+def _make(folder: Path, meta: dict[str, Any]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / META, meta)
+    except OSError as error:
+        raise UsageFault(f"--run-dir {folder}: {error.strerror}") from error
+
+
+def existing_run(folder: Path) -> Path:
+    """The journals' file of a finished or interrupted run. Raises UsageFault."""
+    if not (folder / JOURNALS).is_file():
+        raise UsageFault(f"{folder}: holds no run ({JOURNALS} is missing)")
+    return folder / JOURNALS
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Replace a file with a value, for people and programs alike."""
+    path.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """The run's settings. Raises UsageFault naming what is wrong with them."""
+    try:
+        found = json.loads((folder / META).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageFault(f"{folder / META}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageFault(f"{folder / META}: cannot be decoded: {error}") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise UsageFault(f"{folder / META}: format is not {FORMAT}: written by another version")
+    return found

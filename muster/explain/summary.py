@@ -1,0 +1,167 @@
+"""The result of a run as plain values, and as text for people. It computes, it judges nothing."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from muster.checker.brute_force import Final, Verdict
+from muster.cli.terminal import cell
+from muster.explain.tally import Tally
+from shared.model.objects import CPU, MEMORY
+from shared.model.text import one_line
+
+REASONS_SHOWN = 8
+PROBLEMS_SHOWN = 5
+PERCENTILES = (50, 90, 99)
+
+
+def summarise(name: str, tally: Tally, final: Final, verdict: Verdict) -> dict[str, Any]:
+    """Everything the summary shows, with stable keys (`--output json` prints exactly this)."""
+    bound = sum(len(load.pods) for load in final.loads.values())
+    spent_ms = max(1, tally.last_bound_ms - tally.first_ms) if tally.last_bound_ms >= 0 else 0
+    ever = sum(1 for pod in tally.pods.values() if pod.bound_ms >= 0)
+    return {
+        "world": name,
+        "nodes": len(final.nodes),
+        "pods": len(tally.pods),
+        "bound": bound,
+        "waiting": len(final.waiting),
+        "gone": len(tally.gone),
+        "waiting_by_reason": dict(_largest(verdict.reasons)),
+        "confirmed": not verdict.problems,
+        "problems": verdict.problems[:PROBLEMS_SHOWN],
+        "problems_count": len(verdict.problems),
+        "gangs_that_another_packing_would_fit": verdict.another_packing,
+        **_allocation(final),
+        "gangs": len(tally.gang_keys),
+        "gangs_committed": len(tally.gangs_committed),
+        "gangs_timed_out": len(tally.gangs_timed_out),
+        "preemptions": tally.preemptions,
+        "victims": tally.victims,
+        "batches": sum(tally.batches.values()),
+        "batch_size": _percentiles(_spread(tally.batches)),
+        "refusals": tally.refusals,
+        "seconds": spent_ms / 1000,
+        "pods_per_second": round(ever * 1000 / spent_ms) if spent_ms else 0,
+        "busiest_second": _busiest_second(tally),
+        "latency_ms": _percentiles(
+            sorted(p.bound_ms - p.seen_ms for p in tally.pods.values() if p.bound_ms >= 0)
+        ),
+        "records": sum(tally.records.values()),
+        "void_records": tally.voids,
+        "journal_bytes": sum(tally.bytes.values()),
+    }
+
+
+def _busiest_second(tally: Tally) -> int:
+    """The most pods that were bound within one second."""
+    times_ms = sorted(pod.bound_ms for pod in tally.pods.values() if pod.bound_ms >= 0)
+    first = most = 0
+    for at, time_ms in enumerate(times_ms):
+        while time_ms - times_ms[first] >= 1000:
+            first += 1
+        most = max(most, at - first + 1)
+    return most
+
+
+def _largest(reasons: Counter[str]) -> Iterator[tuple[str, int]]:
+    yield from sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+
+
+def _spread(batches: Counter[int]) -> list[int]:
+    return [size for size, count in sorted(batches.items()) for _ in range(count)]
+
+
+def _percentiles(ordered: Sequence[int]) -> dict[str, int]:
+    if not ordered:
+        return {}
+    found = {
+        f"p{percent}": ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+        for percent in PERCENTILES
+    }
+    return found | {"max": ordered[-1]}
+
+
+def _allocation(final: Final) -> dict[str, Any]:
+    """Allocated and allocatable amounts: cpu and gpu in milli, memory in bytes."""
+    pods = [spec for load in final.loads.values() for spec in load.pods.values()]
+    have: Counter[str] = Counter()
+    for node in final.nodes:
+        have.update(dict(node.allocatable))
+    gpus = [spec.gpu for spec in pods if spec.gpu is not None]
+    return {
+        "cpu_milli": {"allocated": sum(spec.request(CPU) for spec in pods), "total": have[CPU]},
+        "memory_bytes": {
+            "allocated": sum(spec.request(MEMORY) for spec in pods),
+            "total": have[MEMORY],
+        },
+        "gpu_milli": {
+            "allocated": sum(gpu.milli * gpu.count for gpu in gpus),
+            "total": sum(node.gpu_count for node in final.nodes) * 1000,
+        },
+    }
+
+
+def rows(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """The summary as (name, value), in reading order."""
+    return [
+        ("world", result["world"]),
+        ("nodes", f"{result['nodes']:,}"),
+        ("pods", f"{result['pods']:,}"),
+        ("bound", f"{result['bound']:,}"),
+        ("waiting", f"{result['waiting']:,}" + (" (confirmed)" if result["confirmed"] else "")),
+        ("gone (evicted, finished)", f"{result['gone']:,}"),
+        ("CPU allocated", _share(result["cpu_milli"], 1000, "cores")),
+        ("memory allocated", _share(result["memory_bytes"], 1 << 30, "GiB")),
+        ("GPU allocated", _share(result["gpu_milli"], 1000, "GPUs")),
+        ("gangs committed", f"{result['gangs_committed']:,} of {result['gangs']:,}"),
+        ("gangs timed out", f"{result['gangs_timed_out']:,}"),
+        ("preemptions", f"{result['preemptions']:,} ({result['victims']:,} victims)"),
+        ("batches", f"{result['batches']:,}, pods in each {_spans(result['batch_size'])}"),
+        ("speed", f"{result['pods_per_second']:,} pods/s over {result['seconds']:.1f} s"),
+        ("busiest second", f"{result['busiest_second']:,} pods bound"),
+        ("arrival to bound (ms)", _spans(result["latency_ms"])),
+        ("journals", f"{result['records']:,} records, {result['journal_bytes'] / 1e6:.1f} MB"),
+    ]
+
+
+def _share(amount: dict[str, int], unit: int, name: str) -> str:
+    if not amount["total"]:
+        return "none there"
+    percent = 100 * amount["allocated"] / amount["total"]
+    have, total = amount["allocated"] / unit, amount["total"] / unit
+    return f"{percent:.1f} % ({have:,.1f} of {total:,.1f} {name})"
+
+
+def _spans(percentiles: dict[str, int]) -> str:
+    return " ".join(f"{name} {value:,}" for name, value in percentiles.items()) or "none"
+
+
+def reason_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Waiting pods by reason, most frequent first."""
+    items = list(result["waiting_by_reason"].items())
+    found = [(f"{count:,}", reason) for reason, count in items[:REASONS_SHOWN]]
+    rest = sum(count for _, count in items[REASONS_SHOWN:])
+    return [*found, (f"{rest:,}", "other reasons")] if rest else found
+
+
+def show(result: dict[str, Any], console: Console) -> None:
+    """Tables in a terminal, plain lines elsewhere."""
+    if console.is_terminal:
+        table = Table(title="Summary", show_header=False, title_justify="left")
+        for name, value in rows(result):
+            table.add_row(name, cell(value))
+        console.print(table)
+        if result["waiting"]:
+            reasons = Table("pods", "wait because of", title="Waiting", title_justify="left")
+            for count, reason in reason_rows(result):
+                reasons.add_row(count, cell(reason))
+            console.print(reasons)
+        return
+    for name, value in rows(result):
+        console.out(f"{name:<26}{one_line(value)}", highlight=False)
+    for count, reason in reason_rows(result):
+        console.out(f"{'waiting for':<26}{count}  {one_line(reason)}", highlight=False)

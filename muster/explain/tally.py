@@ -1,0 +1,206 @@
+"""What a run's journals say about its pods: times, messages, batches, gangs, preemptions.
+
+It reads records as they come and keeps counts. It judges nothing (muster/checker/brute_force.py
+does) and shows nothing (muster/explain/summary.py does).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from shared.events.base import Event
+from shared.events.binding import BindFailed, Bound, PreBindFailed, VolumesTaken
+from shared.events.ingest import (
+    GangSet,
+    PodsGone,
+    PodsNamed,
+    PodsPending,
+    PodsRelabelled,
+    SignaturesQueued,
+)
+from shared.events.permit import GangCommitted, GangTimedOut
+from shared.events.placement import GangHeld, Refused, Reserved, VolumesFailed
+from shared.events.preemption import EvictAsked, PreemptionOpened
+from shared.events.queueing import (
+    Confirmed,
+    Dispatched,
+    GangDispatched,
+    GangWaits,
+    Parked,
+    TryFailed,
+)
+from shared.machine.core import Cursor
+from shared.machine.reader import Reader
+from shared.machine.record import own_events
+from shared.model.columns import split, unpack
+from shared.ports.bus import Bus, JournalName
+
+
+class PodFacts(Struct):
+    """One pod as the journals tell it; times are those of the records."""
+
+    uid: str
+    seen_ms: int
+    bound_ms: int = -1
+    device_mask: int = 0
+    gang: int = 0
+
+
+class Tally:
+    """Follows all journals of a run through one bus client."""
+
+    def __init__(self, bus: Bus, journals: Sequence[str]) -> None:
+        """Nothing is read before `catch_up`."""
+        self._bus = bus
+        self._readers = [Reader(name, Cursor()) for name in journals]
+        self._now_ms = 0
+        self.pods: dict[int, PodFacts] = {}
+        self.gone: set[int] = set()
+        self.messages: dict[int, str] = {}
+        self.gates: dict[int, str] = {}  # signatures that a plugin of a user holds back
+        self.gated: dict[int, int] = {}  # pods of theirs
+        self.gang_keys: dict[int, str] = {}
+        self.gang_messages: dict[int, str] = {}
+        self.gangs_tried: set[int] = set()
+        self.gangs_committed: set[int] = set()
+        self.gangs_timed_out: set[int] = set()
+        self.batches: Counter[int] = Counter()
+        self.preemptions = 0
+        self.victims = 0
+        self.refusals = 0
+        self.first_ms = -1
+        self.last_bound_ms = -1
+        self.records: Counter[str] = Counter()
+        self.bytes: Counter[str] = Counter()
+        self.voids = 0
+        self._apply: dict[type[Event], Callable[[Any], None]] = {
+            PodsNamed: self._named,
+            SignaturesQueued: self._queued,
+            PodsPending: self._pending,
+            PodsRelabelled: self._relabelled,
+            PodsGone: lambda event: self.gone.update(unpack(event.ids).tolist()),
+            GangSet: self._gang_set,
+            Dispatched: self._dispatched,
+            Parked: self._parked,
+            Confirmed: self._parked,
+            TryFailed: self._parked,
+            GangWaits: self._gang_waits,
+            GangDispatched: lambda event: self.gangs_tried.add(event.gang),
+            Reserved: self._devices,
+            GangHeld: self._devices,
+            Refused: self._refused,
+            BindFailed: self._not_bound,
+            PreBindFailed: lambda event: self.messages.__setitem__(event.pod, event.reason),
+            VolumesTaken: self._taken,
+            VolumesFailed: lambda event: self.messages.__setitem__(event.pod, event.reason),
+            GangCommitted: lambda event: self.gangs_committed.add(event.gang),
+            GangTimedOut: lambda event: self.gangs_timed_out.add(event.gang),
+            PreemptionOpened: self._preempts,
+            EvictAsked: self._evicts,
+            Bound: self._bound,
+        }
+
+    async def catch_up(self) -> None:
+        """Read every journal to its present end."""
+        for reader in self._readers:
+            while batch := await self._bus.read(JournalName(reader.journal), reader.next):
+                self.bytes[reader.journal] += sum(len(payload) for _, payload in batch)
+                self.records[reader.journal] += len(batch)
+                for position, record in reader.accept_all(batch):
+                    self._now_ms = record.time_ms
+                    for event in own_events(record, reader.journal, position):
+                        apply = self._apply.get(type(event))
+                        if apply is not None:
+                            apply(event)
+        self.voids = sum(reader.voids for reader in self._readers)
+
+    def by_uid(self) -> dict[str, int]:
+        """Pod numbers by uid."""
+        return {pod.uid: number for number, pod in self.pods.items()}
+
+    def message(self, number: int) -> str:
+        """Why the pod waits, as last said about it or about its gang; empty if nothing was said."""
+        gang = self.pods[number].gang
+        if gang and gang not in self.gangs_committed:
+            return self.gang_messages.get(gang, "")
+        return self.messages.get(number, "")
+
+    def gate(self, number: int) -> str:
+        """Which plugin of a user holds the pod back, and why; empty if none does."""
+        return self.gates.get(self.gated.get(number, 0), "")
+
+    def _queued(self, event: SignaturesQueued) -> None:
+        self.gates.update(zip(unpack(event.sigs).tolist(), event.gates, strict=True))
+
+    def _gated(self, number: int, sig: int) -> None:
+        if self.gates.get(sig):
+            self.gated[number] = sig
+        else:
+            self.gated.pop(number, None)
+
+    def _named(self, event: PodsNamed) -> None:
+        if self.first_ms < 0:
+            self.first_ms = self._now_ms
+        for number, uid in zip(unpack(event.ids).tolist(), split(event.uids), strict=True):
+            if number not in self.pods:
+                self.pods[number] = PodFacts(uid, self._now_ms)
+
+    def _pending(self, event: PodsPending) -> None:
+        if event.gang:
+            for number in unpack(event.ids).tolist():
+                if number in self.pods:
+                    self.pods[number].gang = event.gang
+        for number in unpack(event.ids).tolist() if self.gates else ():
+            self._gated(number, event.sig)
+
+    def _relabelled(self, event: PodsRelabelled) -> None:
+        if self.gates:
+            columns = unpack(event.ids).tolist(), unpack(event.sigs).tolist()
+            for number, sig in zip(*columns, strict=True):
+                self._gated(number, sig)
+
+    def _gang_set(self, event: GangSet) -> None:
+        self.gang_keys[event.gang] = event.key
+
+    def _dispatched(self, event: Dispatched) -> None:
+        self.batches[len(unpack(event.ids))] += 1
+
+    def _parked(self, event: Parked | Confirmed | TryFailed) -> None:
+        for number in unpack(event.ids).tolist():
+            self.messages[number] = event.message
+
+    def _taken(self, event: VolumesTaken) -> None:
+        """Journals are read one after the other: this may be older than what queueing said."""
+        self.messages.setdefault(event.pod, event.reason)
+
+    def _gang_waits(self, event: GangWaits) -> None:
+        self.gang_messages[event.gang] = event.message
+
+    def _devices(self, event: Reserved | GangHeld) -> None:
+        if event.devices:
+            pairs = zip(unpack(event.ids).tolist(), unpack(event.devices).tolist(), strict=True)
+            for number, mask in pairs:
+                if number in self.pods:
+                    self.pods[number].device_mask = mask
+
+    def _refused(self, event: Refused) -> None:
+        self.refusals += len(unpack(event.ids))
+
+    def _not_bound(self, event: BindFailed) -> None:
+        if event.texts:
+            self.messages.update(zip(unpack(event.ids).tolist(), event.texts, strict=True))
+
+    def _preempts(self, event: PreemptionOpened) -> None:
+        self.preemptions += 1
+
+    def _evicts(self, event: EvictAsked) -> None:
+        self.victims += len(unpack(event.victims))
+
+    def _bound(self, event: Bound) -> None:
+        self.last_bound_ms = max(self.last_bound_ms, self._now_ms)
+        for number in unpack(event.ids).tolist():
+            pod = self.pods.get(number)
+            if pod is not None and pod.bound_ms < 0:
+                pod.bound_ms = self._now_ms

@@ -1,0 +1,365 @@
+"""Why a pod is where it is now: folded from the journals, while the run goes on or after it.
+
+Where the pod stands says queueing's journal, what was asked of the API binding's, what each node
+says the shards'; records name who decided it, and when. It reads only.
+"""
+
+from typing import Any, cast
+
+import numpy as np
+from msgspec import Struct
+
+from muster.app.mesh import make_core
+from muster.cli.errors import UsageFault
+from muster.cli.recorded_run import Recorded
+from services.binding.core.pod_table import DEAD, FACT, NAMED
+from services.binding.core.state import BindingState
+from services.binding.core.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
+from services.placement.core.placing.unsupported import obstacle
+from services.placement.core.preemption.nominations import held_against
+from services.placement.core.state import PlacementState
+from services.queueing.core.state import QueueingState, Sig
+from services.queueing.core.transitions import Pod
+from services.queueing.core.waiting.messages import (
+    fit_error,
+    gang_message,
+    parked_message,
+    sum_reasons,
+)
+from services.queueing.core.waiting.permit_rejections import is_held
+from services.queueing.core.why import gated_message, why
+from shared.events.base import Event
+from shared.events.binding import BindFailed, Bound, PreBindFailed, VolumesTaken
+from shared.events.describe import View, describe
+from shared.events.ingest import PodsAssigned, PodsPending
+from shared.events.names import Names, Subject, holds
+from shared.events.observed import InputRejected
+from shared.events.permit import GangCommitted
+from shared.events.placement import NominationReady, Refused, Reserved
+from shared.events.preemption import PreemptionOpened
+from shared.events.queueing import (
+    Activated,
+    Dispatched,
+    GangDispatched,
+    GangWaits,
+    Parked,
+    PreemptAsked,
+    TryFailed,
+    Woken,
+)
+from shared.machine.fold import Folded, fold
+from shared.machine.reader import Reader
+from shared.model.columns import split
+from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
+from shared.replay.newest_record import Found, Holds, newest
+from shared.scheduling.cycle.report import explain
+
+SKEW_MS = 10_000
+"""Clocks of services in other processes may differ by so much."""
+
+STATES = {
+    Pod.GATED: "gated",
+    Pod.READY: "in the queue",
+    Pod.IN_FLIGHT: "being tried",
+    Pod.LEFT: "being tried",
+    Pod.PARKED: "unschedulable",
+    Pod.ASKING: "unschedulable",
+    Pod.PREEMPTING: "waiting for its victims to go",
+    Pod.NOMINATED: "nominated",
+    Pod.BACKOFF: "in backoff",
+    Pod.WAITING: "waiting for its gang",
+    Pod.TRYING: "waiting for its gang",
+    Pod.RESERVED: "being bound",
+    Pod.BOUND: "bound",
+}
+QUEUE: tuple[type[Event], ...] = (Woken, Activated, Parked)
+DECIDED: dict[Pod, dict[str, tuple[type[Event], ...]]] = {
+    Pod.GATED: {INGEST: (PodsPending,)},
+    Pod.READY: {QUEUEING: QUEUE, INGEST: (PodsPending,)},
+    Pod.IN_FLIGHT: {QUEUEING: (Dispatched,)},
+    Pod.LEFT: {"placement": (Refused,)},
+    Pod.PARKED: {QUEUEING: (Parked,)},
+    Pod.ASKING: {QUEUEING: (PreemptAsked,)},
+    Pod.PREEMPTING: {PREEMPTION: (PreemptionOpened,)},
+    Pod.NOMINATED: {"placement": (NominationReady,)},
+    Pod.BACKOFF: {
+        QUEUEING: (*QUEUE, TryFailed),
+        BINDING: (BindFailed, PreBindFailed, VolumesTaken),
+    },
+    Pod.WAITING: {QUEUEING: (GangWaits, Parked)},
+    Pod.TRYING: {QUEUEING: (GangDispatched,)},
+    Pod.RESERVED: {"placement": (Reserved,), PERMIT: (GangCommitted,)},
+    Pod.BOUND: {BINDING: (Bound,), INGEST: (PodsAssigned,)},
+}
+"""In which journals, and by which events, a pod got to where it stands. Of a bound pod the first of
+them that has one: binding's outcome says who put it there, the world's fact only that it is so.
+"""
+
+
+class Decided(Struct, frozen=True):
+    """A record, and what it says about the pod."""
+
+    journal: str
+    position: int
+    time_ms: int
+    text: str
+
+
+class NodeAnswer(Struct, frozen=True):
+    """One node: `refused_by` a plugin with `reasons`, or open with its score."""
+
+    node: str
+    refused_by: str
+    reasons: tuple[str, ...]
+    score: int
+
+
+class Answer(Struct, kw_only=True):
+    """Where a pod stands and why. `confirmed` are the shards' newest looks at its signature: as old
+    as the oldest of them is the message. `read_to` says how far each journal was read.
+    """
+
+    pod: str
+    state: str
+    message: str = ""
+    detail: str = ""
+    node: str = ""
+    gang: str = ""
+    reasons: tuple[tuple[str, int], ...] = ()
+    decided: Decided | None = None
+    confirmed: tuple[Decided, ...] = ()
+    nodes: tuple[NodeAnswer, ...] = ()
+    read_to: dict[str, int] = {}
+
+
+async def why_pod(run: Recorded, name: str, node: str = "") -> Answer:
+    """`name` is NAMESPACE/NAME. Raises UsageFault for names that nobody knows, and what reading
+    journals raises.
+    """
+    if name.count("/") != 1 or not all(name.split("/")):
+        raise UsageFault(f"{name}: must be NAMESPACE/NAME")
+    return await _Asking(run, name).answer(node)
+
+
+class _Asking:
+    """One question: folds what it needs, once."""
+
+    def __init__(self, run: Recorded, name: str) -> None:
+        self._run, self._name = run, name
+        self._folds: dict[str, Folded[Any]] = {}
+
+    async def answer(self, node: str) -> Answer:
+        binding = cast(BindingState, (await self._fold(BINDING)).state)
+        row = _row_of(binding, self._name)
+        if row < 0:
+            return await self._unknown()
+        pod = int(binding.table.ids[row])
+        queue = cast(QueueingState, (await self._fold(QUEUEING)).state)
+        answer = _standing(queue, pod, self._name)
+        _bind_standing(answer, queue, binding, row)
+        view = View(_names(binding, pod, self._name), Subject("pod", self._name, frozenset([pod])))
+        await self._find_decision(answer, queue, pod, view)
+        if answer.node == "" and queue.pods.state_of(pod) in (Pod.PREEMPTING, Pod.NOMINATED):
+            await self._nominated(answer, pod)
+        if node:
+            answer.nodes = (await self._node(queue, pod, node),)
+        answer.read_to = {name: folded.own.next for name, folded in self._folds.items()}
+        return answer
+
+    async def _fold(self, journal: str) -> Folded[Any]:
+        if journal not in self._folds:
+            core = make_core(journal, self._run.placements)
+            self._folds[journal], _bad = await fold(core, self._run.bus, self._run.store)
+        return self._folds[journal]
+
+    async def _reader(self, journal: str) -> Reader:
+        return (await self._fold(journal)).own
+
+    async def _unknown(self) -> Answer:
+        """No live pod of this name is known: it may have been refused as it came in."""
+        what = f"Pod {self._name}"
+
+        def is_it(event: Event) -> bool:
+            return isinstance(event, InputRejected) and event.what == what
+
+        found = await newest(self._run.bus, await self._reader(INGEST), is_it)
+        if found is None:
+            raise UsageFault(
+                f"pod {self._name}: not known: it does not exist, is finished or being deleted, or "
+                "has neither a node nor a schedulerName of ours"
+            )
+        rejected = cast(InputRejected, found.event)
+        return Answer(
+            pod=self._name,
+            state="refused",
+            message=f"{rejected.field}: {rejected.rule}",
+            decided=_decided(found, View(Names())),
+            read_to={INGEST: (await self._reader(INGEST)).next},
+        )
+
+    async def _find_decision(
+        self, answer: Answer, queue: QueueingState, pod: int, view: View
+    ) -> None:
+        """The newest record that brought the pod where it is, and the shards' last looks."""
+        code = queue.pods.state_of(pod)
+        by = DECIDED.get(code, DECIDED[Pod.BOUND])
+        since_ms = int(queue.pods.order_ms[pod - queue.pods.base]) if code < Pod.BOUND else 0
+        number = _number(queue, pod, "gang")
+        found = []
+        for journal in self._expand(by):
+            holds = _about(pod, number, by.get(journal, by.get("placement", ())))
+            one = await newest(
+                self._run.bus, await self._reader(journal), holds, since_ms - SKEW_MS
+            )
+            found += [one] if one is not None else []
+            if found and by is DECIDED[Pod.BOUND]:
+                break
+        if found:
+            answer.decided = _decided(max(found, key=lambda one: one.time_ms), view)
+        if answer.reasons:
+            answer.confirmed = await self._looks(_number(queue, pod, "sig"), view)
+
+    def _expand(self, by: dict[str, Any]) -> list[str]:
+        shards = [placement(shard) for shard in range(self._run.placements)]
+        return [name for key in by for name in (shards if key == "placement" else [key])]
+
+    async def _looks(self, sig: int, view: View) -> tuple[Decided, ...]:
+        looks = []
+        for journal in self._expand({"placement": ()}):
+
+            def is_look(event: Event) -> bool:
+                return isinstance(event, Refused) and event.sig == sig
+
+            one = await newest(self._run.bus, await self._reader(journal), is_look)
+            looks += [_decided(one, view)] if one is not None else []
+        return tuple(looks)
+
+    async def _shards(self) -> list[PlacementState]:
+        return [(await self._fold(name)).state for name in self._expand({"placement": ()})]
+
+    async def _nominated(self, answer: Answer, pod: int) -> None:
+        for shard in await self._shards():
+            for one in shard.nominations.values():
+                if one.pod == pod:
+                    answer.node = shard.nodes[one.node].name
+
+    async def _node(self, queue: QueueingState, pod: int, name: str) -> NodeAnswer:
+        """What Filter and Score say now. Raises UsageFault."""
+        sig = _number(queue, pod, "sig")
+        if queue.pods.state_of(pod) in (Pod.UNKNOWN, Pod.BOUND, Pod.GONE):
+            raise UsageFault(f"--node {name}: pod {self._name} has its node already")
+        for shard in await self._shards():
+            found = node_answer(shard, sig, pod, name)
+            if found is not None:
+                return found
+        raise UsageFault(f"--node {name}: no node of this name is known")
+
+
+def node_answer(shard: PlacementState, sig: int, pod: int, name: str) -> NodeAnswer | None:
+    """What this shard says of a node now; None where it knows none of this name."""
+    if any(node.name == name for node in shard.withheld.values()):
+        text = f"made again while {shard.unsettled_on[name]} binds to its name may be on their way"
+        return NodeAnswer(name, "Muster", (text,), 0)
+    if all(node.name != name for node in shard.nodes.values()):
+        return None
+    why_not = obstacle(shard, sig)
+    if why_not:
+        return NodeAnswer(name, "Muster", (why_not,), 0)
+    held = held_against(shard, shard.specs[sig].priority, pod)
+    reports = explain(shard.table, shard.sigs[sig], held)
+    told = (one for one in reports if one.name == name)
+    return next((NodeAnswer(name, one.plugin, one.messages, one.total) for one in told), None)
+
+
+def _row_of(binding: BindingState, name: str) -> int:
+    """The newest live pod of this name; -1 = there is none."""
+    namespace, _, short = name.partition("/")
+    table = binding.table
+    best = -1
+    for number, chunk in table.names.items():
+        if chunk.namespace != namespace:
+            continue
+        places = [place for place, known in enumerate(split(chunk.names)) if known == short]
+        here = np.flatnonzero(
+            (table.chunks[: table.used] == number)
+            & np.isin(table.places[: table.used], places)
+            & (table.flags[: table.used] & (DEAD | NAMED) == NAMED)
+        )
+        best = max([best, *here.tolist()])
+    return best
+
+
+def _number(queue: QueueingState, pod: int, column: str) -> int:
+    """A pod's signature or gang; 0 where queueing does not know it (any more)."""
+    pods = queue.pods
+    if not pods.base <= pod < pods.top:
+        return 0
+    return int(getattr(pods, column)[pod - pods.base])
+
+
+def _standing(queue: QueueingState, pod: int, name: str) -> Answer:
+    """What queueing says."""
+    code = queue.pods.state_of(pod)
+    answer = Answer(pod=name, state=STATES.get(code, "bound"))
+    if code in (Pod.UNKNOWN, Pod.BOUND, Pod.GONE):
+        return answer
+    answer.detail = why(queue, pod)
+    if code is Pod.BACKOFF and is_held(queue, pod - queue.pods.base):
+        answer.state = STATES[Pod.PARKED]
+        return answer
+    sig: Sig | None = queue.sigs.get(_number(queue, pod, "sig"))
+    gang = queue.gangs.get(_number(queue, pod, "gang"))
+    if gang is not None and not gang.committed:
+        answer.gang = gang.key
+        answer.message = gang_message(gang)
+    elif sig is not None and sig.refusals:
+        reasons, nodes = sum_reasons(sig.refusals.values())
+        answer.reasons = tuple(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0])))
+        answer.message = fit_error(reasons, nodes)
+        if code is Pod.PARKED:
+            answer.message = parked_message(sig, queue.config)
+    if code is Pod.GATED:
+        answer.message = gated_message(queue, pod)
+    return answer
+
+
+def _bind_standing(answer: Answer, queue: QueueingState, binding: BindingState, row: int) -> None:
+    """What binding says: the node, and how far the bind is."""
+    table = binding.table
+    phase, node = Phase(int(table.phases[row])), int(table.nodes[row])
+    name = binding.node_names.get(node, f"node {node}")
+    if int(table.flags[row]) & FACT:
+        answer.state, answer.node = STATES[Pod.BOUND], name
+        answer.message = answer.detail = ""
+        answer.reasons = ()
+    elif phase is not Phase.IDLE:
+        answer.node = name
+        answer.detail = f"reserved: its bind is {phase.name.lower()}"
+        if phase in FOR_VOLUMES:
+            answer.detail = "reserved: waits until the claims of its volumes are bound"
+        elif phase in FOR_PERMIT:
+            answer.detail = "reserved: waits until the permit plugins of its profile agree"
+
+
+def _about(pod: int, gang: int, types: tuple[type[Event], ...]) -> Holds:
+    """Events of these types that have the pod, or its gang."""
+    ids = frozenset([pod])
+
+    def is_about(event: Event) -> bool:
+        if not isinstance(event, types):
+            return False
+        if getattr(event, "pod", 0) == pod or holds(getattr(event, "ids", b""), ids):
+            return True
+        if gang and getattr(event, "gang", 0) == gang and not hasattr(event, "ids"):
+            return True
+        return any(holds(part.ids, ids) for part in getattr(event, "members", ()))
+
+    return is_about
+
+
+def _names(binding: BindingState, pod: int, name: str) -> Names:
+    return Names(pods={pod: name}, nodes=dict(binding.node_names))
+
+
+def _decided(found: Found, view: View) -> Decided:
+    return Decided(found.journal, found.position, found.time_ms, describe(found.event, view))

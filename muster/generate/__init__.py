@@ -1,0 +1,1 @@
+"""Generators of schemas/ and docs/transitions.md."""

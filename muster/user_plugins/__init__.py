@@ -1,0 +1,1 @@
+"""Plugins of users: loaded, and checked against what would break determinism."""

@@ -1,0 +1,133 @@
+"""What the code of a plugin that decides must not use beside what cores must not: what differs from
+one machine or process to the next, and what is remembered from one question to the next.
+
+This file looks at names and attributes; modules.py has what may be used of modules, and
+flow.py follows sets, and what outlasts a question, through the file. That finds mistakes;
+who means to get around it does.
+"""
+
+import ast
+from collections.abc import Iterator
+
+from muster.user_plugins.determinism import BUILTINS_FORBIDDEN, is_numpy, offence
+from muster.user_plugins.flow import DEFAULT, Flow
+from muster.user_plugins.modules import MODULES, misused, not_public
+from muster.user_plugins.values import OWN
+
+NAMES = {
+    *("breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals"),
+    *("setattr", "vars", "exit", "help", "quit", "copyright", "credits", "license"),
+}
+ATTRIBUTES = {
+    *("fromfile", "fromregex", "genfromtxt", "load", "loadtxt", "memmap", "save", "savetxt"),
+    *("savez", "savez_compressed", "ctypeslib", "DataSource", "open_memmap", "datetime64"),
+    *("empty", "empty_like", "random", "sys", "os", "modules", "tofile", "dump", "dumps", "ctypes"),
+    *("lib", "attrgetter", "methodcaller"),
+}
+OF_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
+"""What named tuples have."""
+INSTEAD = {
+    "import": "import what only computes, and what is public in it",
+    "keeping": "work it out in each call from what it is given; what never changes may be set in "
+    "__init__, or at the top of the file",
+    "changing": "make a copy, and change that",
+    DEFAULT: "take None or a tuple, and make it in the function",
+    "the order": "use sorted(...), or ask only whether something is in it",
+    "a loop": "use sorted(...), or ask only whether something is in it",
+    "a text": "name the parts of it that you mean",
+    "where=": "use np.where, or give out=",
+    "argsort": 'write kind="stable"',
+    "np.add.reduce": "write .sum(dtype=np.int64), of integers",
+    ".sum()": "write .sum(dtype=np.int64), of integers",
+    "np.ndarray()": "use np.zeros or np.full",
+    ".empty": "use np.zeros or np.full",
+    "from numpy": "import numpy as np",
+}
+
+
+def instead(what: str) -> str:
+    """What to do in place of that."""
+    found = (text for start, text in INSTEAD.items() if what.startswith(start))
+    return next(found, "go by what the plugin is given, with what is public and listed")
+
+
+def refused(tree: ast.Module) -> list[tuple[int, str]]:
+    """Lines and what is wrong there, in order."""
+    return sorted({*_operations(tree), *_anywhere(tree), *misused(tree), *Flow(tree).offences()})
+
+
+def _operations(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What cores must not use; sets are followed elsewhere."""
+    for node in ast.walk(tree):
+        what = None if isinstance(node, ast.For | ast.comprehension) else offence(node)
+        if what is not None:
+            yield getattr(node, "lineno", 0), what
+
+
+def _anywhere(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    inside = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    private = _private(tree)
+    for node in ast.walk(tree):
+        what = ""
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            what = _import(node)
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            what = "changing a variable outside the method"
+        elif isinstance(node, ast.Name):
+            what = _name(node, is_alone=id(node) not in inside)
+        elif isinstance(node, ast.Attribute) and _is_refused(node, private):
+            what = f".{node.attr}"
+        if what:
+            yield getattr(node, "lineno", 0), what
+
+
+def _import(node: ast.Import | ast.ImportFrom) -> str:
+    if isinstance(node, ast.ImportFrom):
+        if node.level or node.module not in MODULES:
+            return f"import {'.' * node.level}{node.module or ''}"
+        module = node.module
+        for one in node.names:
+            if one.name == "*" and module == "muster.plugin":
+                continue
+            if not_public(module, one.name) and module != "numpy":
+                return f"import {one.name}"
+        return ""
+    for one in node.names:
+        if one.name not in MODULES or (one.name == "numpy" and one.asname not in ("np", None)):
+            return f"import {one.name}{f' as {one.asname}' if one.asname else ''}"
+    return ""
+
+
+def _name(node: ast.Name, is_alone: bool) -> str:
+    if node.id in BUILTINS_FORBIDDEN:
+        return f"{node.id}()"
+    if node.id in NAMES or node.id.startswith("__"):
+        return node.id
+    if is_alone and is_numpy(node):
+        return "numpy by another name than np.NAME"
+    if is_alone and node.id in OWN:
+        return f"{node.id} by itself, without .NAME,"
+    return ""
+
+
+def _private(tree: ast.Module) -> set[str]:
+    """Names of the file's own that nobody else should use."""
+    found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.id if isinstance(node, ast.Name) else node.attr)
+    return found | OF_TUPLES
+
+
+def _is_refused(node: ast.Attribute, private: set[str]) -> bool:
+    if is_numpy(node.value) and node.attr == "random":
+        return False  # said in better words already
+    if node.attr in ("__init__", "__post_init__") and _is_super(node.value):
+        return False
+    if node.attr in ATTRIBUTES or node.attr.startswith("__"):
+        return True
+    return node.attr.startswith("_") and node.attr not in private
+
+
+def _is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "super"

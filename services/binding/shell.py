@@ -1,0 +1,497 @@
+"""Binding's shell: sends what effects ask for, in bounded chunks side by side, and offers answers.
+
+It never takes silence for a no: whatever goes wrong after a request may have left is UNKNOWN. When
+ownership ends nothing is offered any more, though requests on the wire may still land.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+
+from services.binding import extender_victims, late_events
+from services.binding.bind_plugins import TEXT_MAX, Acting, Refusal
+from services.binding.core.binds import OTHER, UNASSIGNED
+from services.binding.core.pod_table import NAMED
+from services.binding.core.state import BindingState
+from services.binding.core.status_patches import may_write
+from services.binding.core.transitions import Phase
+from services.binding.extender_victims import ref_at
+from shared.events.base import Event
+from shared.events.binding import (
+    BindsAsked,
+    EvictionsAsked,
+    ExtendersPreemptAsked,
+    FencesAsked,
+    PermitsAsked,
+    PostBindsAsked,
+    PreBindsAsked,
+    ReadsAsked,
+    VolumesAsked,
+)
+from shared.events.observed import (
+    BindAnswers,
+    EvictAnswers,
+    ExtendersPreempted,
+    PostBindAnswers,
+    PreBindAnswers,
+    VolumeAnswers,
+)
+from shared.extenders.port import Binders, Going, Judges, Verdict
+from shared.extenders.values import Extender
+from shared.machine.runtime import Offers
+from shared.model.api_outcome import Answer
+from shared.model.columns import I64, pack, unpack
+from shared.model.victims import NodeVictims
+from shared.ports.cluster import (
+    SCHEDULER_ERROR,
+    UNSCHEDULABLE,
+    BindRequest,
+    Cluster,
+    PodRead,
+    PodRef,
+    VolumeRequest,
+)
+
+CHUNK_PODS = 1_024
+PODS_IN_FLIGHT = 16 * CHUNK_PODS
+"""In chunks that were started; the cluster decides how many requests are on the wire. Pods count,
+not chunks: pods that arrive one by one make chunks of one.
+"""
+DOUBT_S = 1.0
+LOOK_S = 1.0
+FENCE_MESSAGE = "the bind to the chosen node was given up"
+UNKNOWN = PodRead(Answer.UNKNOWN)
+
+log = logging.getLogger("muster.binding")
+
+
+class Room:
+    """A semaphore that counts pods, first come first served."""
+
+    def __init__(self, pods_max: int) -> None:
+        """Nothing is in it."""
+        self._pods_max, self._pods = pods_max, 0
+        self._turn, self._left = asyncio.Lock(), asyncio.Event()
+
+    @asynccontextmanager
+    async def of(self, pods: int) -> AsyncIterator[None]:
+        """Wait for room for so many; more than there ever is go alone."""
+        async with self._turn:
+            while self._pods and self._pods + pods > self._pods_max:
+                self._left.clear()
+                await self._left.wait()
+            self._pods += pods
+        try:
+            yield
+        finally:
+            self._pods -= pods
+            self._left.set()
+
+
+class BindingShell:
+    """One ownership's sender."""
+
+    def __init__(
+        self, cluster: Cluster, binders: Binders | None = None, judges: Judges | None = None
+    ) -> None:
+        """Nothing happens before `start`. `binders` ask the extender that binds, `judges` those
+        that say who goes, if any does.
+        """
+        self._cluster = cluster
+        self._owner: Offers | None = None
+        self._tasks: dict[asyncio.Task[None], bool] = {}
+        self._room = Room(PODS_IN_FLIGHT)
+        self._acting = Acting(binders)
+        self._judges = judges
+        # Pods that extenders or plugins say they have bound, with their nodes.
+        self._by_others: dict[int, int] = {}
+
+    def start(self, owner: Offers) -> None:
+        """Open effects follow by `effect`."""
+        self._owner = owner
+        state = self._state()
+        if state.recent:
+            self._cluster.tell_of(late_events.newest(state))
+        doubts = late_events.doubted(state)
+        if doubts:
+            self._keep(self._tell_of(doubts))
+
+    async def _tell_of(self, doubts: dict[int, int]) -> None:
+        """Tell of these binds once they are known to be made."""
+        while doubts:
+            await asyncio.sleep(DOUBT_S)
+            self._cluster.tell_of(
+                late_events.settled(self._state(), doubts), doubts is self._by_others
+            )
+
+    def effect(self, effect_id: int, effect: Event) -> None:
+        """Send the effect's pods chunk by chunk, in their order."""
+        assert self._owner is not None
+        match effect:
+            case BindsAsked():
+                self._start_chunks(effect_id, effect, self._bind)
+            case ReadsAsked():
+                self._start_chunks(effect_id, effect, self._read)
+            case FencesAsked():
+                self._start_chunks(effect_id, effect, self._fence)
+            case VolumesAsked():
+                self._start_chunks(effect_id, effect, self._bind_volumes)
+            case PreBindsAsked():
+                for pod in unpack(effect.ids).tolist():
+                    self._keep(self._pre_bind(effect_id, pod))
+            case PermitsAsked():
+                for pod in unpack(effect.ids).tolist():
+                    self._keep(self._permit(effect_id, pod))
+            case PostBindsAsked():
+                for pod in unpack(effect.ids).tolist():
+                    self._keep(self._post_bind(effect_id, pod))
+            case ExtendersPreemptAsked():
+                self._keep(self._judge(effect_id, effect))
+            case EvictionsAsked():
+                self._start_chunks(effect_id, effect, self._evict)
+            case _:
+                raise AssertionError(f"effect {effect_id}: {effect}")
+
+    async def stop(self) -> None:
+        """Offer nothing any more."""
+        self._owner = None
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start_chunks(
+        self,
+        effect_id: int,
+        effect: Any,
+        send: Callable[[int, Any, I64], Awaitable[None]],
+    ) -> None:
+        pods = unpack(effect.ids)
+        for start in range(0, len(pods), CHUNK_PODS):
+            part = pods[start : start + CHUNK_PODS]
+            self._keep(self._in_turn(effect_id, effect, part, send))
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = True
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        """A failure here is a bug, not an answer: it must not pass unseen."""
+        del self._tasks[task]
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a request could not be made", exc_info=task.exception())
+
+    async def _in_turn(
+        self,
+        effect_id: int,
+        effect: Any,
+        pods: I64,
+        send: Callable[[int, Any, I64], Awaitable[None]],
+    ) -> None:
+        async with self._room.of(len(pods)):
+            await send(effect_id, effect, pods)
+
+    # ------------------------------------------------------------------------------- requests
+
+    async def _bind(self, effect_id: int, effect: BindsAsked, pods: I64) -> None:
+        state = self._state()
+        rows = self._still(state, effect_id, pods, Phase.ASKED)
+        if not len(rows):
+            return
+        if state.hooked:
+            rows = self._without_own(effect_id, state, rows)
+            if not len(rows):
+                return
+        await self._post(effect_id, state, rows)
+
+    async def _post(self, effect_id: int, state: BindingState, rows: I64) -> None:
+        pods = state.table.ids[rows]
+        requests = _requests(state, rows)
+        answers = await self._answers(len(rows), self._cluster.bind(requests))
+        self._offer_reads(effect_id, pods, answers, None)
+
+    def _without_own(self, effect_id: int, state: BindingState, rows: I64) -> I64:
+        """Those that nobody else may want to bind; the others go their own way."""
+        ids = state.table.ids[rows].tolist()
+        hooked, config = state.hooked, state.config
+        is_own = [pod in hooked and Acting.binds(config, hooked[pod]) for pod in ids]
+        for pod, own in zip(ids, is_own, strict=True):
+            if own:
+                self._keep(self._bind_by_others(effect_id, pod))
+        left: I64 = rows[~np.array(is_own, np.bool_)]
+        return left
+
+    async def _bind_by_others(self, effect_id: int, pod: int) -> None:
+        state = self._state()
+        row = state.table.find(pod)
+        if row < 0 or pod not in state.hooked:
+            return  # the pod is gone, or its bind is over
+        node = state.node_names.get(state.table.nodes.item(row), "")
+        spec = state.hooked[pod]
+        outcome = await self._acting.bind(state.config, spec, ref_at(state, row), node)
+        column = np.array([pod], np.int64)
+        if outcome.answer is Answer.ASSIGNED:
+            self._tell_later(pod, state.table.nodes.item(row))
+        if outcome.answer is not None:
+            texts = (outcome.text,) if outcome.text else ()
+            codes = bytes([outcome.answer])
+            self._offer(BindAnswers(effect_id, pack(column), codes, texts=texts))
+            return
+        rows = self._still(state, effect_id, column, Phase.ASKED)
+        if len(rows):
+            async with self._room.of(1):
+                await self._post(effect_id, state, rows)
+
+    def _tell_later(self, pod: int, node: int) -> None:
+        is_first = not self._by_others
+        self._by_others[pod] = node
+        if is_first:
+            self._keep(self._tell_of(self._by_others))
+
+    def _is_asked(self, effect_id: int, pod: int) -> bool:
+        """Whether the plugins before its bind are still to say what they think of the pod."""
+        state = self._state()
+        row = state.table.find(pod)
+        return row >= 0 and pod in state.hooked and state.table.effects.item(row) == effect_id
+
+    async def _permit(self, effect_id: int, pod: int) -> None:
+        if not self._is_asked(effect_id, pod):
+            return
+        state = self._state()
+        row = state.table.find(pod)
+        node = state.node_names.get(state.table.nodes.item(row), "")
+        asking = self._acting.permit(state.config, state.hooked[pod], ref_at(state, row), node)
+        task = asyncio.ensure_future(asking)
+        try:
+            # Nobody tells when the pod has gone: its plugins would wait for it in vain.
+            while not (await asyncio.wait((task,), timeout=LOOK_S))[0]:
+                if not self._is_asked(effect_id, pod):
+                    return
+            self._answer(effect_id, pod, task.result())
+        finally:
+            task.cancel()
+
+    async def _pre_bind(self, effect_id: int, pod: int) -> None:
+        if not self._is_asked(effect_id, pod):
+            return
+        state = self._state()
+        row = state.table.find(pod)
+        node = state.node_names.get(state.table.nodes.item(row), "")
+        spec = state.hooked[pod]
+        found = await self._acting.pre_bind(state.config, spec, ref_at(state, row), node)
+        self._answer(effect_id, pod, found)
+
+    def _answer(self, effect_id: int, pod: int, found: Refusal) -> None:
+        plugins = (found.plugin,) if found.plugin else ()
+        errors = (True,) if found.error else ()
+        self._offer(PreBindAnswers(effect_id, pack([pod]), (found.text,), plugins, errors))
+
+    async def _post_bind(self, effect_id: int, pod: int) -> None:
+        state = self._state()
+        row, found = state.table.find(pod), state.post_binds.get(pod)
+        if row >= 0 and found is not None and found.effect == effect_id:
+            node = state.node_names.get(found.node, "")
+            await self._acting.post_bind(state.config, found.spec, ref_at(state, row), node)
+        self._offer(PostBindAnswers(effect_id, pack([pod])))
+
+    async def _read(self, effect_id: int, _effect: ReadsAsked, pods: I64) -> None:
+        state = self._state()
+        rows = self._still(state, effect_id, pods, Phase.READING)
+        if not len(rows):
+            return
+        pods, targets = state.table.ids[rows], state.table.nodes[rows].tolist()
+        answers = await self._answers(len(rows), self._cluster.read(_refs(state, rows)))
+        self._offer_reads(effect_id, pods, answers, targets)
+
+    async def _fence(self, effect_id: int, _effect: FencesAsked, pods: I64) -> None:
+        state = self._state()
+        table = state.table
+        if effect_id in state.patching:
+            # Whoever got a node meanwhile is not told to wait.
+            wait = [pod for pod in pods.tolist() if pod in state.messages and may_write(state, pod)]
+            rows = table.find_all(np.array(wait, np.int64))
+            gone = sorted(set(pods.tolist()).difference(wait))
+        else:
+            rows = self._still(state, effect_id, pods, Phase.FENCING)
+            gone = [pod for pod in pods.tolist() if table.find(pod) < 0]
+        if gone:
+            self._offer_reads(
+                effect_id, np.array(gone, np.int64), [PodRead(Answer.GONE)] * len(gone), None
+            )
+        if not len(rows):
+            return
+        ids, targets = table.ids[rows], table.nodes[rows].tolist()
+        messages, reasons = _why(state, effect_id, ids.tolist())
+        writing = self._cluster.touch(_refs(state, rows), messages, reasons)
+        answers = await self._answers(len(rows), writing)
+        self._offer_reads(effect_id, ids, answers, targets)
+
+    async def _bind_volumes(self, effect_id: int, _effect: VolumesAsked, pods: I64) -> None:
+        state = self._state()
+        rows = self._still(state, effect_id, pods, Phase.WRITING)
+        ids = state.table.ids[rows].tolist()
+        names = [state.node_names[node] for node in state.table.nodes[rows].tolist()]
+        asked = [
+            [VolumeRequest(choice, name) for choice in state.volumes[pod]]
+            for pod, name in zip(ids, names, strict=True)
+        ]
+        found = await asyncio.gather(*map(self._volumes_of, asked))
+        if ids:
+            self._offer(VolumeAnswers(effect_id, pack(ids), bytes(found)))
+
+    async def _volumes_of(self, requests: list[VolumeRequest]) -> Answer:
+        """One answer for all volumes of a pod: the first that is not DONE."""
+        try:
+            answers = await self._cluster.bind_volumes(requests)
+        except Exception as error:
+            log.warning("no answer to writes of volumes: %r", error)
+            return Answer.UNKNOWN
+        return next((one for one in answers if one is not Answer.DONE), Answer.DONE)
+
+    async def _judge(self, effect_id: int, effect: ExtendersPreemptAsked) -> None:
+        state = self._state()
+        extenders = state.config.preempters
+        told = extender_victims.named(state, effect)
+        found: tuple[NodeVictims, ...] = ()
+        error = ""
+        if not extenders:
+            found = effect.candidates  # a new configuration has none
+        elif told.pod is not None:
+            verdict = await self._verdict(extenders, told.pod, told.nodes)
+            found, error = (
+                extender_victims.numbered(state, effect, told, verdict),
+                verdict.error[:TEXT_MAX],
+            )
+        self._offer(ExtendersPreempted(effect_id, effect.ask, effect.pod, found, error))
+
+    async def _verdict(
+        self, extenders: Sequence[Extender], pod: PodRef, nodes: dict[str, Going]
+    ) -> Verdict:
+        try:
+            assert self._judges is not None, "nobody asks them"
+            return await self._judges.judge_victims(extenders, pod, nodes)
+        except Exception as error:
+            log.warning("no answer from extenders that say who goes: %r", error)
+            return Verdict(error=repr(error))
+
+    async def _evict(self, effect_id: int, effect: EvictionsAsked, pods: I64) -> None:
+        state = self._state()
+        eviction = state.evictions.get(effect.ask)
+        open_ = [
+            pod
+            for pod in pods.tolist()
+            if eviction is not None and eviction.effects.get(pod) == effect_id
+        ]
+        found = [(pod, row) for pod in open_ if (row := state.table.find(pod)) >= 0]
+        if not found:
+            return
+        refs = [ref_at(state, row) for _pod, row in found]
+        try:
+            answers = await self._cluster.evict(refs, _preemptor(state, effect))
+        except Exception as error:
+            log.warning("no answer to evictions: %r", error)
+            answers = [Answer.UNKNOWN] * len(refs)
+        ids = pack([pod for pod, _row in found])
+        self._offer(EvictAnswers(effect_id, ids, bytes(answers)))
+
+    async def _answers(self, count: int, call: Awaitable[list[PodRead]]) -> list[PodRead]:
+        try:
+            answers = await call
+        except Exception as error:
+            log.warning("no answer from the cluster: %r", error)
+            return [UNKNOWN] * count
+        assert len(answers) == count, f"{len(answers)} answers to {count} requests"
+        return answers
+
+    # -------------------------------------------------------------------------------- answers
+
+    def _offer_reads(
+        self, effect_id: int, pods: I64, reads: Sequence[PodRead], targets: list[int] | None
+    ) -> None:
+        """`targets` only where an answer shows the pod's node."""
+        codes = bytes([read.answer for read in reads])
+        revisions = pack([read.revision for read in reads])
+        nodes = b""
+        if targets is not None and self._owner is not None:
+            state = self._state()
+            nodes = pack(
+                [
+                    node_shown(state, pod, read.node, target)
+                    for pod, read, target in zip(pods.tolist(), reads, targets, strict=True)
+                ]
+            )
+        self._offer(BindAnswers(effect_id, pack(pods), codes, revisions, nodes))
+
+    def _offer(self, event: Event) -> None:
+        if self._owner is not None:
+            self._owner.offer(event)
+
+    def _state(self) -> BindingState:
+        assert self._owner is not None
+        state: BindingState = self._owner.state
+        return state
+
+    def _still(self, state: BindingState, effect_id: int, pods: I64, phase: Phase) -> I64:
+        """Rows of those pods of an effect that still wait for its answer."""
+        table = state.table
+        rows = table.find_all(pods)
+        wait = (table.effects[rows] == effect_id) & (table.phases[rows] == phase)
+        waiting: I64 = rows[wait]
+        return waiting
+
+
+def _requests(state: BindingState, rows: I64) -> list[BindRequest]:
+    table = state.table
+    columns = (table.chunks, table.places, table.nodes, table.revisions)
+    values = zip(*(column[rows].tolist() for column in columns), strict=True)
+    names = state.node_names
+    requests = []
+    chunk, number, uids, pod_names = None, -1, [""], [""]
+    for chunk_number, place, node, revision in values:
+        if chunk_number != number:
+            number, chunk = chunk_number, table.names[chunk_number]
+            uids, pod_names = chunk.uid_list(), chunk.name_list()
+        assert chunk is not None
+        requests.append(
+            BindRequest(uids[place], chunk.namespace, pod_names[place], names[node], revision)
+        )
+    return requests
+
+
+def _refs(state: BindingState, rows: I64) -> list[PodRef]:
+    return [ref_at(state, row) for row in rows.tolist()]
+
+
+def _why(state: BindingState, effect: int, pods: list[int]) -> tuple[list[str], list[str]]:
+    """Messages and reasons of what a fence writes. That a bind was given up is an error."""
+    if effect not in state.patching:
+        messages = [state.bind_no.get(pod, FENCE_MESSAGE) for pod in pods]
+        return messages, [SCHEDULER_ERROR] * len(pods)
+    messages = [state.messages[pod] for pod in pods]
+    errors = [state.errors.get(pod) == message for pod, message in zip(pods, messages, strict=True)]
+    return messages, [SCHEDULER_ERROR if error else UNSCHEDULABLE for error in errors]
+
+
+def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:
+    """The pod that victims go for, if it still lives and its name is known."""
+    eviction = state.evictions.get(effect.ask)
+    row = state.table.find(eviction.pod) if eviction is not None and eviction.pod else -1
+    if row < 0 or not state.table.flags.item(row) & NAMED:
+        return None
+    return ref_at(state, row)
+
+
+def node_shown(state: BindingState, pod: int, name: str, target: int) -> int:
+    """The node that an answer shows, which is the target under whatever number if its name is the
+    one that the bind was sent to.
+    """
+    if not name:
+        return UNASSIGNED
+    if name in (state.node_names.get(target), state.lost_names.get(pod)):
+        return target
+    return state.node_ids.get(name, OTHER)

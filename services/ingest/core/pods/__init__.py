@@ -1,0 +1,1 @@
+"""Live pods: seen, assigned, started and gone, with their identity for rules between pods."""

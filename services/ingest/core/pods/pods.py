@@ -1,0 +1,313 @@
+"""Pods seen and gone: whole columns at a time, with a short way for a single new pod."""
+
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.ingest.core.cluster_events import note
+from services.ingest.core.nodes import SHARD_BITS
+from services.ingest.core.pods.assigned import (
+    UNASSIGNED,
+    assign,
+    stop_waiting,
+    tell_assigned,
+    tell_held,
+)
+from services.ingest.core.pods.columns import Seen, by_node, by_selector
+from services.ingest.core.pods.identity import (
+    identified,
+    is_ours,
+    learn,
+    spec_of,
+    spread,
+    tell_relabelled,
+)
+from services.ingest.core.pods.table import I32
+from services.ingest.core.signatures import (
+    drop_gang,
+    drop_labels,
+    drop_many,
+    drop_sig,
+    spec_key,
+    take_gang,
+    take_labels,
+    take_sig,
+)
+from services.ingest.core.state import IngestState
+from shared.events.ingest import BudgetCovers, PodsGone, PodsNamed, PodsPending
+from shared.events.observed import PodsDeletedSeen, PodsSeen
+from shared.model.cluster_event_kinds import POD_ADD, POD_DELETE, POD_UPDATE, POD_UPDATE_LABEL
+from shared.model.columns import I64, join, pack, split, unpack
+from shared.model.objects import PodSpec
+
+FEW = 64  # pods up to which Python's own minimum is quicker than numpy's
+
+
+def pods_seen(state: IngestState, event: PodsSeen) -> None:
+    """New pods are admitted, known ones updated, older views of them ignored."""
+    uids = split(event.uids)
+    nodes = split(event.nodes) if event.nodes else None
+    seen = Seen(event, uids, None, unpack(event.revisions), nodes)
+    count = len(uids)
+    names = event.names.count("\n") + 1 if event.names else 0
+    assert names == count == len(seen.revisions), f"PodsSeen {event.names}: columns"
+    assert nodes is None or len(nodes) == count, f"PodsSeen {event.names}: nodes column"
+    bracket = state.brackets.get("pods")
+    if bracket is not None:
+        bracket.named += count
+    for part in by_node(state, seen):
+        learn(state, spread(event.spec, part.spread_by), event.namespace)
+        _seen_all(state, part)
+
+
+def _seen_all(state: IngestState, seen: Seen) -> None:
+    count = len(seen.uids)
+    if count == 1 and seen.uids[0] not in state.pods.slots:
+        _admit(state, seen)
+        return
+    if len(dict.fromkeys(seen.uids)) != count:
+        for row in range(count):
+            _seen_unique(state, seen.part([row]))
+        return
+    _seen_unique(state, seen)
+
+
+def _seen_unique(state: IngestState, seen: Seen) -> None:
+    if state.pods.slots.keys().isdisjoint(seen.uids):
+        _admit(state, seen)
+        return
+    slots = state.pods.find(seen.uids)
+    known = slots >= 0
+    bracket = state.brackets.get("pods")
+    if bracket is not None:
+        if state.is_restored:
+            _forget_old(state, seen, slots)
+            known = slots >= 0
+        state.pods.marks[slots[known]] = state.mark
+        is_older = known & (seen.revisions < state.pods.revisions[slots])
+        state.is_rewound = state.is_rewound or (not bracket.stale and bool(is_older.any()))
+    newer = known & (seen.revisions > state.pods.revisions[slots])
+    if newer.any():
+        part = seen if newer.all() else seen.part(np.flatnonzero(newer).tolist())
+        for own, rows in by_selector(state, part, slots[newer]):
+            _update(state, own, rows)
+    if not known.all():
+        _admit(state, seen.part(np.flatnonzero(~known).tolist()))
+
+
+def _forget_old(state: IngestState, seen: Seen, slots: I64) -> None:
+    """Pods from before the cluster was restored are not known any more."""
+    rows = np.flatnonzero((slots >= 0) & (state.pods.marks[slots] != state.mark)).tolist()
+    forget(state, [state.pods.slots.pop(seen.uids[row]) for row in rows])
+    slots[rows] = -1
+
+
+def _admit(state: IngestState, seen: Seen) -> None:
+    """Give unknown pods their ids. Outside a list, a pod that is not newer than the last list is
+    one that the list already showed to be gone.
+    """
+    bracket = state.brackets.get("pods")
+    if bracket is not None:
+        if bracket.stale:
+            return
+    elif _oldest(seen) <= state.listed_pods:
+        newer = np.flatnonzero(seen.revisions > state.listed_pods).tolist()
+        if not newer:
+            return
+        seen = seen.part(newer)
+    if state.config.wakes:
+        note(state, POD_ADD)
+    event, count = seen.event, len(seen.uids)
+    first = state.next_pod
+    state.next_pod += count
+    spec = _identified(state, seen)
+    sig = take_sig(state, spec, spec_key(spec), count)
+    labels = take_labels(state, event.namespace, event.labels, event.owner, count)
+    gang = take_gang(state, event.gang, count)
+    table = state.pods
+    slots: int | slice | I64
+    revisions: int | I64 = seen.revisions
+    if count == 1:
+        revisions = seen.revisions.item(0)
+        slot = slots = table.take_one()
+        table.slots[seen.uids[0]] = slot
+        table.ids[slot] = first
+        ids = first.to_bytes(8, "little")
+    else:
+        slots = table.take(seen.uids)
+        numbers = np.arange(first, first + count, dtype=np.int64)
+        table.ids[slots] = numbers
+        ids = numbers.tobytes()
+    table.revisions[slots] = revisions
+    table.sigs[slots] = sig
+    table.labelsets[slots] = labels.number
+    table.gangs[slots] = gang
+    table.gated[slots] = event.gated
+    table.terminating[slots] = event.terminating
+    table.nodes[slots] = 0
+    ours = is_ours(state, event.spec)
+    table.told[slots] = not ours
+    table.marks[slots] = state.mark if bracket is not None else 0
+    _tell_new(state, seen, ids)
+    for budget in labels.budgets:
+        state.outbox.append(BudgetCovers(budget, ids))
+    if seen.nodes is not None:
+        slots = np.fromiter(map(table.slots.__getitem__, seen.uids), np.int64, count)
+        if ours:
+            table.told[slots] = [name != UNASSIGNED and not gang for name in seen.nodes]
+        if ours and gang:
+            # Members that run already count for minCount: queueing must know whose they are.
+            known = [row for row, name in enumerate(seen.nodes) if name in state.node_names]
+            tell_held(state, slots[known])
+        assign(state, slots, seen.nodes)
+        ids = pack(table.ids[slots[table.nodes[slots] == 0]])
+    _tell_pending(state, event, sig, gang, ids)
+
+
+def _oldest(seen: Seen) -> int:
+    """The lowest revision; numpy's min costs more than all else for a few pods."""
+    return min(seen.revisions.tolist()) if len(seen.uids) <= FEW else int(seen.revisions.min())
+
+
+def _tell_new(state: IngestState, seen: Seen, ids: bytes) -> None:
+    event, names = seen.event, seen.names
+    if names is None:
+        named = PodsNamed(ids, event.uids, event.names, event.revisions, event.namespace)
+    else:
+        revisions = pack(seen.revisions)
+        named = PodsNamed(ids, join(seen.uids), join(names), revisions, event.namespace)
+    state.outbox.append(named)
+
+
+def _identified(state: IngestState, seen: Seen) -> PodSpec:
+    event = seen.event
+    spec = spread(event.spec, seen.spread_by)
+    return identified(state, spec, event.namespace, event.labels, event.terminating)
+
+
+def _tell_pending(state: IngestState, event: PodsSeen, sig: int, gang: int, ids: bytes) -> None:
+    if ids and is_ours(state, event.spec):
+        key = event.gang if gang and state.gangs[event.gang].gang is None else ""
+        state.outbox.append(PodsPending(sig, ids, gang, event.ordered_ms, event.gated, key))
+
+
+def _update(state: IngestState, seen: Seen, slots: I64) -> None:
+    """Newer views of known pods: signature, gang, gates, labels, node and revision may differ."""
+    event, table = seen.event, state.pods
+    spec = _identified(state, seen)
+    key = spec_key(spec)
+    held_sig = state.sigs.get(key)
+    held_gang = state.gangs.get(event.gang)
+    held_labels = state.labelsets.get((event.namespace, event.labels, event.owner))
+    table.revisions[slots] = seen.revisions
+    other_sig = table.sigs[slots] != (held_sig.sig if held_sig else 0)
+    gang = held_gang.id if held_gang else (-1 if event.gang else 0)
+    other_gang = table.gangs[slots] != gang
+    other_labels = table.labelsets[slots] != (held_labels.number if held_labels else 0)
+    pending = table.nodes[slots] == 0
+    if seen.nodes is not None:
+        pending &= np.fromiter((name == UNASSIGNED for name in seen.nodes), bool, len(slots))
+    newly = (table.nodes[slots] == 0) & ~pending
+    changed = other_sig | other_gang | (table.gated[slots] != event.gated)
+    old_sigs, old_gangs = table.sigs[slots[other_sig]], table.gangs[slots[other_gang]]
+    if state.config.wakes:
+        _note_update(state, event, slots, changed, other_labels)
+    table.gated[slots] = event.gated
+    table.terminating[slots] = event.terminating
+    other_who = np.zeros(len(slots), bool)
+    if other_sig.any():
+        other_who[other_sig] = _other_who(state, old_sigs, spec)
+        table.sigs[slots[other_sig]] = take_sig(state, spec, key, len(old_sigs))
+    if other_gang.any():
+        table.gangs[slots[other_gang]] = take_gang(state, event.gang, len(old_gangs))
+    if pending.any():
+        rows = np.flatnonzero(pending).tolist()
+        part = seen if len(rows) == len(slots) else seen.part(rows)
+        _tell_new(state, part, pack(table.ids[slots[pending]]))
+    old_labels = _relabel(state, event, slots[other_labels])
+    moved = other_sig & ~other_who & (table.nodes[slots] > 0)
+    if moved.any():
+        tell_assigned(state, slots[moved], _keys(state, slots[moved]))
+    if seen.nodes is not None:
+        assign(state, slots, seen.nodes)
+    tell_held(state, slots[changed & (table.nodes[slots] < 0) & ~newly])
+    ids = pack(table.ids[slots[changed & pending]])
+    _tell_pending(state, event, int(table.sigs[slots[0]]), int(table.gangs[slots[0]]), ids)
+    if state.interest:
+        tell_relabelled(state, slots[other_who | (other_sig & pending)])
+    drop_many(state, old_sigs, old_labels, old_gangs)
+
+
+def _note_update(
+    state: IngestState,
+    event: PodsSeen,
+    slots: I64,
+    changed: NDArray[np.bool_],
+    other_labels: NDArray[np.bool_],
+) -> None:
+    if other_labels.any():
+        note(state, POD_UPDATE, POD_UPDATE_LABEL)
+    if changed.any() or (state.pods.terminating[slots] != event.terminating).any():
+        note(state, POD_UPDATE)
+
+
+def _other_who(state: IngestState, sigs: I32, spec: PodSpec) -> NDArray[np.bool_]:
+    """For each of these old signatures whether the new spec differs only in who the pod is."""
+    same = spec.anonymous()
+    alike = [sig for sig in np.unique(sigs).tolist() if spec_of(state, sig).anonymous() == same]
+    return np.isin(sigs, np.array(alike, sigs.dtype))
+
+
+def _keys(state: IngestState, slots: I64) -> I64:
+    """Node and shard of assigned pods, packed as in `node_names`."""
+    nodes = state.pods.nodes[slots].tolist()
+    shards = [state.node_by_id[node].shard for node in nodes]
+    return (np.array(nodes, np.int64) << SHARD_BITS) | np.array(shards, np.int64)
+
+
+def _relabel(state: IngestState, event: PodsSeen, slots: I64) -> I32:
+    """Give pods the event's label set; returns their old ones. Budgets may cover them newly."""
+    table = state.pods
+    old = table.labelsets[slots]
+    if len(slots):
+        labels = take_labels(state, event.namespace, event.labels, event.owner, len(slots))
+        table.labelsets[slots] = labels.number
+        for budget in labels.budgets:
+            state.outbox.append(BudgetCovers(budget, pack(table.ids[slots])))
+    return old
+
+
+def pods_deleted_seen(state: IngestState, event: PodsDeletedSeen) -> None:
+    """Pods that are gone."""
+    found = map(state.pods.slots.pop, split(event.uids), repeat(-1))
+    forget(state, [slot for slot in found if slot >= 0])
+
+
+def forget(state: IngestState, slots: list[int]) -> None:
+    """Drop pods whose uids are already taken out of the table, and tell everybody."""
+    if not slots:
+        return
+    if state.config.wakes:
+        note(state, POD_DELETE)
+    table = state.pods
+    if len(slots) == 1:
+        slot = slots[0]
+        state.outbox.append(PodsGone(int(table.ids[slot]).to_bytes(8, "little")))
+        node, gang = int(table.nodes[slot]), int(table.gangs[slot])
+        sig, labels = int(table.sigs[slot]), int(table.labelsets[slot])
+        if node < 0:
+            stop_waiting(state, np.array([node], np.int32))
+        table.forget(slots)
+        drop_labels(state, labels, 1)
+        if gang:
+            drop_gang(state, gang, 1)
+        drop_sig(state, sig, 1)
+        return
+    rows = np.array(slots, np.int64)
+    state.outbox.append(PodsGone(pack(table.ids[rows])))
+    nodes, sigs = table.nodes[rows], table.sigs[rows]
+    labelsets, gangs = table.labelsets[rows], table.gangs[rows]
+    stop_waiting(state, nodes)
+    table.forget(slots)
+    drop_many(state, sigs, labelsets, gangs)

@@ -1,0 +1,141 @@
+"""Interning with reference counts: specs (signatures), label sets, gang keys.
+
+A number is given at first use and given up when the last live pod that uses it is gone.
+"""
+
+import msgspec
+import numpy as np
+
+from services.ingest.core.images import named, numbers_named, tell, unnamed
+from services.ingest.core.pods.table import I32
+from services.ingest.core.queue_plugins import tell_queued
+from services.ingest.core.state import HeldGang, IngestState, Labels, LabelSet, Signature
+from shared.events.ingest import SignatureDefined, SignatureRetired
+from shared.model.objects import Budget, PodSpec
+from shared.model.selectors import holds
+
+_encoder = msgspec.msgpack.Encoder(order="deterministic")
+
+
+def spec_key(spec: PodSpec) -> bytes:
+    """Canonical bytes of a spec: equal for interchangeable pods."""
+    return _encoder.encode(spec)
+
+
+def take_sig(state: IngestState, spec: PodSpec, key: bytes, pods: int) -> int:
+    """The signature's number, defined now if it is new; `pods` more pods have it."""
+    found = state.sigs.get(key)
+    if found is None:
+        images = numbers_named(state, spec)
+        found = state.sigs[key] = Signature(state.next_sig, images=images)
+        if fresh := named(state, images):
+            tell(state, fresh)
+        state.sig_keys[found.sig] = key
+        state.next_sig += 1
+        state.outbox.append(SignatureDefined(found.sig, spec))
+        if state.queue_plugins is not None:
+            tell_queued(state, found, spec)
+        if spec.spread_by:
+            state.spread_sigs[found.sig] = spec.spread_by
+    found.pods += pods
+    return found.sig
+
+
+def drop_sig(state: IngestState, sig: int, pods: int) -> None:
+    """`pods` fewer pods have the signature; retired with the last one."""
+    key = state.sig_keys[sig]
+    found = state.sigs[key]
+    found.pods -= pods
+    assert found.pods >= 0, f"signature {sig}: {found.pods} pods"
+    if found.pods == 0:
+        del state.sigs[key], state.sig_keys[sig]
+        state.spread_sigs.pop(sig, None)
+        state.outbox.append(SignatureRetired(sig))
+        if left := unnamed(state, found.images):
+            tell(state, left)
+
+
+def take_labels(
+    state: IngestState, namespace: str, labels: Labels, owner: str, pods: int
+) -> LabelSet:
+    """The interned label set; a new one is matched against all that selects pods."""
+    found = state.labelsets.get((namespace, labels, owner))
+    if found is None:
+        found = add_labels(state, namespace, labels, owner)
+        if state.spreads:
+            found.spread_by = state.spreaders.selector(namespace, labels, owner)
+        found.budgets = tuple(
+            sorted(
+                held.id for held in state.budgets.values() if covers(held.budget, namespace, labels)
+            )
+        )
+    found.pods += pods
+    return found
+
+
+def add_labels(state: IngestState, namespace: str, labels: Labels, owner: str) -> LabelSet:
+    """A label set that is new, without anything that it is matched against."""
+    found = LabelSet(state.next_labelset, namespace, labels, owner)
+    state.next_labelset += 1
+    state.labelsets[namespace, labels, owner] = found
+    state.labelset_by_number[found.number] = found
+    state.labelsets_in.setdefault(namespace, {})[found.number] = found
+    return found
+
+
+def drop_labels(state: IngestState, number: int, pods: int) -> None:
+    """`pods` fewer pods have the label set."""
+    found = state.labelset_by_number[number]
+    found.pods -= pods
+    assert found.pods >= 0, f"labels {found.labels}: {found.pods} pods"
+    if found.pods == 0:
+        del state.labelsets[found.namespace, found.labels, found.owner]
+        del state.labelset_by_number[number], state.labelsets_in[found.namespace][number]
+        if not state.labelsets_in[found.namespace]:
+            del state.labelsets_in[found.namespace]
+
+
+def take_gang(state: IngestState, key: str, pods: int) -> int:
+    """The gang's number, known from its first member or its object; 0 for no gang."""
+    if not key:
+        return 0
+    found = state.gangs.get(key)
+    if found is None:
+        found = state.gangs[key] = HeldGang(state.next_gang)
+        state.gang_keys[found.id] = key
+        state.next_gang += 1
+    found.pods += pods
+    return found.id
+
+
+def drop_gang(state: IngestState, gang: int, pods: int) -> None:
+    """`pods` fewer members; forgotten when it has neither members nor an object."""
+    key = state.gang_keys[gang]
+    found = state.gangs[key]
+    found.pods -= pods
+    assert found.pods >= 0, f"gang {key}: {found.pods} members"
+    if found.pods == 0 and found.gang is None:
+        del state.gangs[key], state.gang_keys[gang]
+
+
+def drop_many(state: IngestState, sigs: I32, labelsets: I32, gangs: I32) -> None:
+    """The references of many pods, one call per distinct number, ascending."""
+    for numbers, drop in ((labelsets, drop_labels), (gangs, drop_gang), (sigs, drop_sig)):
+        values, counts = np.unique(numbers, return_counts=True)
+        for number, count in zip(values.tolist(), counts.tolist(), strict=True):
+            if number:
+                drop(state, number, count)
+
+
+def covers(budget: Budget, namespace: str, labels: Labels) -> bool:
+    """Whether a budget's selector matches; an empty selector matches nothing, and none matches a
+    pod without labels (filterPodsWithPDBViolation).
+    """
+    if budget.namespace != namespace or not labels:
+        return False
+    if not (budget.match_labels or budget.match_expressions):
+        return False
+    found = dict(labels)
+    if any(found.get(key) != value for key, value in budget.match_labels):
+        return False
+    return holds(budget.match_expressions, found)

@@ -1,0 +1,1 @@
+"""HTTP extenders asked about nodes: questions, answers and retries."""

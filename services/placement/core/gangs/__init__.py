@@ -1,0 +1,1 @@
+"""A shard's part in gangs: offers, holds, and room made for members."""

@@ -1,0 +1,266 @@
+"""Room for a gang in a shard: who could go for its members, and keeping what was chosen for them.
+
+Members are tried one after the other, each with what those before it got: on a node that takes it,
+or else where kube-scheduler's DefaultPreemption would make room for it. A search is made once for
+all members of a signature. After a choice only the chosen node is another one, and, where victims
+have budgets, nodes with pods that have some are looked at again as their turn comes.
+
+A member may stand where others of the gang make room. So what was chosen is validated together, and
+whoever could stay with all of them there is no victim.
+"""
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+import numpy as np
+
+from services.placement.core.books.charges import compiled
+from services.placement.core.books.ledger import IS_CHARGED, IS_VICTIM
+from services.placement.core.extenders import questions
+from services.placement.core.placing.cycle import place
+from services.placement.core.placing.unsupported import obstacle
+from services.placement.core.preemption import nominations
+from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun, Victim
+from services.placement.core.preemption.pre_check import is_somebody_lower
+from services.placement.core.preemption.reprieve import Seat
+from services.placement.core.state import PlacementState
+from services.placement.core.transitions import State
+from services.placement.core.volumes import reservations
+from shared.events.placement import (
+    Candidate,
+    GangNominated,
+    GangNominationStale,
+    Place,
+    PlacesFound,
+)
+from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked
+from shared.model.columns import few, pack, size
+from shared.model.victims import Nominee
+from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
+from shared.scheduling.cycle.score_classes import static_of
+from shared.scheduling.table.table import NodeTable
+
+Reasons = tuple[tuple[str, int], ...]
+
+
+def may_help(state: PlacementState, table: NodeTable, sig: int) -> bool:
+    """Whether somebody could go for members of this signature, on nodes as `table` has them."""
+    return is_preempting(state, sig) and is_somebody_lower(state, table, sig, None)
+
+
+def is_preempting(state: PlacementState, sig: int) -> bool:
+    """Whether room is made for such members at all: not where a place depends on more than its
+    node, nor where somebody else says who goes.
+    """
+    spec, wanted = state.specs[sig], compiled(state, sig)
+    if spec.never_preempts or not wanted.plugins.profile.preempts or wanted.plugins.post_filters:
+        return False
+    if obstacle(state, sig) or reservations.chooses(state, sig) or questions.concerned(state, sig):
+        return False
+    if any(one.names_victims(spec) for one in state.config.extenders):
+        return False
+    return rules_of(state.table, wanted) is None
+
+
+def dry_run(state: PlacementState, event: GangDryRunAsked) -> PlacesFound:
+    """Places for as many as are needed, each with those before it given, or all there are."""
+    nodes = len(state.nodes)
+    places: list[Place] = []
+    seats: list[Seat] = []
+    reasons: Reasons = ()
+    for group, part in enumerate(event.members):
+        count = min(event.needed - len(places), size(part.ids))
+        if not count or part.sig not in state.specs or not is_preempting(state, part.sig):
+            continue
+        found, why = _seats(state, event, part.sig, count, seats)
+        reasons = reasons or why
+        places += [Place(group, seat.candidate) for seat in found]
+        seats += found
+    if places and len(places) < event.needed:
+        reasons = ((NO_VICTIMS, nodes),)  # with all of these there
+    return PlacesFound(state.shard, event.ask, event.gang, tuple(places), reasons, nodes)
+
+
+def _seats(
+    state: PlacementState, event: GangDryRunAsked, sig: int, count: int, before: Sequence[Seat]
+) -> tuple[list[Seat], Reasons]:
+    found = _free(state, sig, count, before)
+    if len(found) == count:
+        return found, ()
+    run = _Members(state, event, sig, [*before, *found])
+    found += run.seats(count - len(found))
+    return found, tuple(sorted(run.reasons.items()))
+
+
+def _free(state: PlacementState, sig: int, count: int, before: Sequence[Seat]) -> list[Seat]:
+    """Nodes that take members as they are now."""
+    held = nominations.held_against(state, state.specs[sig].priority)
+    for seat in before:
+        held.setdefault(seat.candidate.node, []).append((seat.wanted, seat.mask))
+    picks = place(state, state.table.trial(), sig, count, held)
+    nodes = state.table.ids[picks.rows].tolist()
+    wanted = compiled(state, sig)
+    return [
+        Seat(wanted, mask, _without_victims(state, node))
+        for node, mask in zip(nodes, picks.masks.tolist(), strict=True)
+    ]
+
+
+def _without_victims(state: PlacementState, node: int) -> Candidate:
+    return Candidate(node, b"", 0, 0, 0, 0, state.world)
+
+
+class _Members(DryRun):
+    """The dry run for members of one signature."""
+
+    def __init__(
+        self, state: PlacementState, event: GangDryRunAsked, sig: int, before: Sequence[Seat]
+    ) -> None:
+        """`before`: what other members got."""
+        asked = DryRunAsked(event.ask, 0, sig, event.budgets, event.taken, named=event.named)
+        super().__init__(state, asked, before)
+        # Nodes on which pods leave for the gang: the next member may be there without any more.
+        self.shared = {one.candidate.node for one in before if one.candidate.victims}
+        self.fresh: set[int] = set()  # rows that were looked at with budgets as they are now
+        rows = state.table.rows_of(sorted(self.shared))
+        own = self.rows[np.isin(self.rows, rows)]
+        self.rows = self.rows[~np.isin(self.rows, rows)]
+        for row in own.tolist():
+            self._look(row)
+
+    def seats(self, count: int) -> list[Seat]:
+        """Places for so many, or all there are."""
+        found: list[Seat] = []
+        while len(found) < count:
+            self.search()
+            if not self.found:
+                break
+            seat = self._next()
+            if seat is not None:
+                found.append(seat)
+        return found
+
+    def _next(self) -> Seat | None:
+        """The best place; None where it has to be looked at again first."""
+        _key, row, chosen = heappop(self.found)
+        self.clean -= not chosen.violations
+        victims = few(chosen.victims)
+        if row not in self.fresh and any(self._budgets(pod) for pod in victims):
+            self.fresh.add(row)
+            self._look(row)
+            return None
+        before = dict(self.left)
+        seat = Seat(self.wanted, self._mask(row, chosen), chosen)
+        self._take(seat)
+        if self.left != before:
+            self.fresh.clear()
+        if victims:
+            self.shared.add(chosen.node)
+        self._look(row)
+        return seat
+
+    def _mask(self, row: int, chosen: Candidate) -> int:
+        """The devices that the next member gets there."""
+        if not self.wanted.gpu_count:
+            return 0
+        victims, leaving = self._victims(np.array([row], np.int64))
+        gone = set(few(chosen.victims))
+        leave = [one for one in victims.get(chosen.node, ()) if one.pod in gone]
+        scratch = self._without(row, chosen.node, [*leaving.get(chosen.node, ()), *leave])
+        return scratch.pick_devices(self.wanted)
+
+    def _look(self, row: int) -> None:
+        """Look at a node again; it has no place among those found meanwhile."""
+        for _tried in self._each(np.array([row], np.int64)):
+            pass
+
+    def _try_node(self, row: int, node: int, victims: list[Victim], leaving: list[Victim]) -> None:
+        if node in self.shared and self._fits(self._without(row, node, leaving)):
+            heappush(self.found, ((-1,), row, _without_victims(self.state, node)))
+            self.clean += 1
+        else:
+            super()._try_node(row, node, victims, leaving)
+
+
+def nominate(
+    state: PlacementState, event: GangNominateAsked, void: bool
+) -> GangNominated | GangNominationStale:
+    """Re-validate all of these together against what is true now: they are kept, or none is."""
+    stale = GangNominationStale(state.shard, event.ask, event.gang)
+    if void or not all(_is_wanting(state, one) for one in event.nominees):
+        return stale
+    kept: set[int] = set()
+    for node in sorted({one.node for one in event.nominees}):
+        here = [one for one in event.nominees if one.node == node]
+        leave = _needed(state, node, here)
+        if leave is None:
+            return stale
+        kept |= leave
+    nominees = tuple(
+        Nominee(one.ask, one.pod, one.sig, one.node, pack(v for v in few(one.victims) if v in kept))
+        for one in event.nominees
+    )
+    return GangNominated(state.shard, event.ask, event.gang, nominees)
+
+
+def _is_wanting(state: PlacementState, one: Nominee) -> bool:
+    """Whether the member is there and has no place, and its node and signature are known."""
+    kind = state.ledger.kind_of(one.pod)
+    if one.sig not in state.specs or state.table.row_of(one.node) is None:
+        return False
+    return not IS_CHARGED[kind] and kind not in (State.GONE, State.STRAY)
+
+
+def _needed(state: PlacementState, node: int, here: Sequence[Nominee]) -> set[int] | None:
+    """Who has to leave the node so that all of these fit; None where that is not to be had."""
+    ledger = state.ledger
+    lowest: dict[int, int] = {}  # victim -> priority of the member it is to leave for
+    for one in here:
+        for pod in few(one.victims):
+            lowest[pod] = state.specs[one.sig].priority
+    rows = [row for pod in lowest if (row := ledger.placed_row(pod, node)) is not None]
+    victims = {row + ledger.base: state.specs[int(ledger.sig[row])].priority for row in rows}
+    if not all(IS_VICTIM[ledger.kind[row]] for row in rows):
+        return None
+    if any(priority >= lowest[pod] for pod, priority in victims.items()):
+        return None
+    if not nominations.leaving_on(state, node).isdisjoint(victims):
+        return None
+    leave = set(victims)
+    if not _all_fit(state, node, here, leave):
+        return None
+    for pod in sorted(leave, key=lambda pod: _importance(state, pod, victims[pod])):
+        if _all_fit(state, node, here, leave - {pod}):
+            leave.discard(pod)
+    return leave
+
+
+def _importance(state: PlacementState, pod: int, priority: int) -> tuple[int, int, int, int]:
+    """Who is kept first: whom a budget covers, then as in the dry run."""
+    row = state.ledger.row(pod)
+    return (state.ledger.budget[row] == 0, -priority, int(state.ledger.start_ms[row]), pod)
+
+
+def _all_fit(state: PlacementState, node: int, here: Sequence[Nominee], leave: set[int]) -> bool:
+    """Whether these fit on the node one after the other once these pods, and all others that are
+    leaving it, are gone; and nobody who is being tried there now has to wait for that.
+    """
+    before: list[tuple[int, int]] = []
+    for one in here:
+        wanted = compiled(state, one.sig)
+        static = static_of(state.table, wanted.spec, wanted.plugins).ok
+        row = state.table.row_of(node)
+        if static is not None and not static[row]:
+            return False
+        scratch = nominations.held_on(
+            state, one.pod, one.sig, node, leave | nominations.leaving_on(state, node)
+        )
+        for sig, mask in before:
+            scratch.hold(compiled(state, sig), mask)
+        if not fits(state.table, wanted, scratch):
+            return False
+        mask = scratch.pick_devices(wanted)
+        if nominations.is_in_the_way(state, one.sig, node, mask):
+            return False
+        before.append((one.sig, mask))
+    return True

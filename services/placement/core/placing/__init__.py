@@ -1,0 +1,1 @@
+"""From a dispatch to its answer: pods placed or rejected, and what wakes rejected ones."""

@@ -1,0 +1,91 @@
+"""Wake-ups of pods that nobody could go for: some node may hold somebody now who can.
+
+A signature is hopeless once the shard says that preemption does not help it: with a refusal, or as
+the answer to a dry run. Changed nodes are tried out for it (take everybody of lower priority away,
+and see), and once one would do it is reported like one that fits: its pods are refused again, and
+preemption is asked again. It is hopeless no more until the shard says so anew, so that whatever is
+said costs one wake-up, and pods that preemption works for already cost nothing here.
+"""
+
+import numpy as np
+
+from services.placement.core.books.charges import compiled
+from services.placement.core.books.ledger import IS_VICTIM
+from services.placement.core.placing.unsupported import obstacle
+from services.placement.core.preemption.dry_run import FEW_ROWS, ByName
+from services.placement.core.preemption.reprieve import amount_of
+from services.placement.core.state import PlacementState
+from shared.events.preemption import DryRunAsked
+from shared.scheduling.table.layout import FREE, I64
+
+CPU_AND_MEMORY = (FREE, FREE + 1)
+CHECKS_MAX = 256
+"""Nodes are tried out for so many signatures in one step; those beyond it for which cpu and memory
+would do are reported as they are.
+"""
+
+
+def told(state: PlacementState, sig: int, helps: bool) -> None:
+    """The shard said whether preemption may help a signature."""
+    if helps or sig not in state.refused or not _may_preempt(state, sig):
+        state.hopeless.discard(sig)
+    else:
+        state.hopeless.add(sig)
+
+
+def _may_preempt(state: PlacementState, sig: int) -> bool:
+    return not state.specs[sig].never_preempts and compiled(state, sig).plugins.profile.makes_room
+
+
+def some_hope(state: PlacementState, rows: I64) -> list[int]:
+    """Hopeless signatures, ascending, for which somebody on one of these rows could go now."""
+    if not state.hopeless or not len(rows) or not _has_lower(state, rows):
+        return []
+    sigs = sorted(sig for sig in state.hopeless if not obstacle(state, sig))
+    maybe = _quick(state, sigs, rows)
+    found = [sig for sig in maybe[:CHECKS_MAX] if _finds_some(state, sig, rows)]
+    return [*found, *maybe[CHECKS_MAX:]]
+
+
+def _has_lower(state: PlacementState, rows: I64) -> bool:
+    """Whether any pod there is of a lower priority than one of them: mostly not."""
+    highest = max(state.specs[sig].priority for sig in state.hopeless)
+    nodes = state.table.ids[rows]
+    lower = (counts for level, counts in state.levels.items() if level < highest)
+    return any(bool(counts[nodes[nodes < len(counts)]].any()) for counts in lower)
+
+
+def _quick(state: PlacementState, sigs: list[int], rows: I64) -> list[int]:
+    """Those whose cpu and memory each fit on one of these rows at least, once all of lower priority
+    have left it; one pass over the ledger for all of them.
+    """
+    ledger, nodes = state.ledger, state.table.ids[rows]
+    place = np.full(int(max(ledger.node.max(), nodes.max())) + 1, -1, np.int64)
+    place[nodes] = np.arange(len(nodes))
+    at = np.flatnonzero((place[ledger.node] >= 0) & IS_VICTIM[ledger.kind])
+    there, which = np.unique(ledger.sig[at], return_inverse=True)
+    pods = [state.sigs[sig] for sig in there.tolist()]
+    priorities = np.array([one.spec.priority for one in pods], np.int64)[which]
+    row_of = place[ledger.node[at]]
+    amounts = [
+        np.array([amount_of(one, column) for one in pods])[which] for column in CPU_AND_MEMORY
+    ]
+    most: dict[int, list[float]] = {}
+    for priority in sorted({state.specs[sig].priority for sig in sigs}):
+        lower = priorities < priority
+        left = [np.bincount(row_of[lower], one[lower], len(rows)) for one in amounts]
+        free = [state.table.cols[column, rows] for column in CPU_AND_MEMORY]
+        most[priority] = [float((one + more).max()) for one, more in zip(free, left, strict=True)]
+    found = []
+    for sig in sigs:
+        (cpu, memory), wanted = most[state.specs[sig].priority], state.sigs[sig]
+        if (not wanted.cpu or wanted.cpu <= cpu) and (not wanted.memory or wanted.memory <= memory):
+            found.append(sig)
+    return found
+
+
+def _finds_some(state: PlacementState, sig: int, rows: I64) -> bool:
+    run = ByName(state, DryRunAsked(0, 0, sig), only=rows)
+    if run.lower is None and len(run.rows) > FEW_ROWS:
+        return True  # node by node it would take longer than the pod's own dry run
+    return any(run.found for _tried in run.tries)

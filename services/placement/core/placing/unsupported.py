@@ -1,0 +1,53 @@
+"""What keeps a shard from deciding about a signature at all, whatever its nodes have."""
+
+import numpy as np
+
+from services.placement.core.state import PlacementState
+from services.placement.core.transitions import State
+from shared.model.cluster_objects import PersistentVolumeClaim
+from shared.scheduling.plugins import volume_restrictions
+from shared.scheduling.plugins.volume_restrictions import IN_USE, ONE_POD
+
+NEEDS_ONE_SHARD = (
+    "node(s) of several placement partitions (rules wider than a node need a single one)"
+)
+CLAIM_NEEDS_ONE_SHARD = (
+    "node(s) of several placement partitions (claims for one pod alone need a single one)"
+)
+
+
+def obstacle(state: PlacementState, sig: int) -> str:
+    """Why nothing can be decided, for every node; empty = it can."""
+    spec = state.specs[sig]
+    if state.shards > 1 and spec.has_wide_rules:
+        return NEEDS_ONE_SHARD
+    if not spec.volumes:
+        return ""
+    filters = state.sigs[sig].plugins.between
+    claims = _claims(state, sig)
+    is_for_one = any(ONE_POD in claim.access_modes for claim in claims)
+    if state.shards > 1 and is_for_one and volume_restrictions.NAME in filters:
+        return CLAIM_NEEDS_ONE_SHARD
+    if is_for_one and state.strays and _is_used_by_strays(state, claims):
+        return IN_USE
+    return ""
+
+
+def _is_used_by_strays(state: PlacementState, claims: list[PersistentVolumeClaim]) -> bool:
+    """Whether a pod on a node that is not let in yet uses one of those for one pod alone: it is
+    charged to no node, so that the plugin does not see it.
+    """
+    own = {(one.namespace, one.name) for one in claims if ONE_POD in one.access_modes}
+    ledger = state.ledger
+    for sig in np.unique(ledger.sig[ledger.kind == State.STRAY]).tolist():
+        spec = state.specs.get(sig)
+        if spec is not None and own & {(spec.namespace, one.name) for one in spec.volumes}:
+            return True
+    return False
+
+
+def _claims(state: PlacementState, sig: int) -> list[PersistentVolumeClaim]:
+    """The claims of its pods that are there."""
+    spec, known = state.specs[sig], state.storage.claims
+    found = (known.get((spec.namespace, one.name)) for one in spec.volumes)
+    return [one for one in found if one is not None]

@@ -1,0 +1,1 @@
+"""Preemption in a shard: dry runs, nominations, and why evictions would not help."""

@@ -1,0 +1,484 @@
+"""Preemption in a shard: the dry run over its nodes, and the re-validation of what was chosen.
+
+Follows kube-scheduler's DefaultPreemption: take every pod of lower priority off the node, then put
+back as many as fit, most important first, those whose eviction would break a budget before the
+others. Same Filter code as placing (`OneNode.fits`).
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from functools import partial
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+
+from services.placement.core.books.charges import compiled
+from services.placement.core.books.identity import own_sigs
+from services.placement.core.books.ledger import IS_CHARGED, IS_VICTIM
+from services.placement.core.extenders import retries
+from services.placement.core.preemption import nominations
+from services.placement.core.preemption.refusal_reasons import message, messages, stuck_rows
+from services.placement.core.preemption.reprieve import Chosen, LowerColumns, Seat
+from services.placement.core.state import PlacementState
+from services.placement.core.transitions import State
+from shared.events.placement import (
+    Candidate,
+    CandidatesFound,
+    LowerPods,
+    Nominated,
+    NominationStale,
+)
+from shared.events.preemption import DryRunAsked, NominateAsked
+from shared.model.columns import I64, pack, unpack
+from shared.model.victims import keys_of
+from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
+from shared.scheduling.cycle.one_node import OneNode
+from shared.scheduling.table.layout import Mask
+
+CANDIDATES_MIN = 100
+CANDIDATES_PERCENT = 10
+BEST = 3
+RUNS_MAX = 8  # dry runs in one answer
+NODES_AT_ONCE = 128
+FEW_ROWS = 32  # of which the pods are read as they are, not as columns
+
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+
+
+class Victim(NamedTuple):
+    """A pod of lower priority, as the dry run sees it."""
+
+    pod: int
+    sig: int
+    mask: int
+    priority: int
+    start_ms: int
+
+
+def dry_run(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
+    """This shard's best candidates for one preemptor, best first."""
+    if event.sig not in state.specs:
+        return CandidatesFound(state.shard, event.ask, event.pod, (), (), len(state.nodes))
+    if any(one.names_victims(state.specs[event.sig]) for one in state.config.extenders):
+        return _for_extenders(state, event)
+    if event.others:
+        return _series(state, event)
+    found, reasons = candidates(state, event)
+    return CandidatesFound(
+        shard=state.shard,
+        ask=event.ask,
+        pod=event.pod,
+        candidates=tuple(found[:BEST]),
+        reasons=reasons,
+        nodes=len(state.nodes),
+    )
+
+
+def candidates(
+    state: PlacementState, event: DryRunAsked
+) -> tuple[list[Candidate], tuple[tuple[str, int], ...]]:
+    """All that were found, best first, and why the other nodes are none."""
+    run = DryRun(state, event)
+    run.search()
+    found = [candidate for *_key, candidate in sorted(run.found)]
+    return found, tuple(sorted(run.reasons.items()))
+
+
+def _for_extenders(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
+    """All candidates for the first who asks, with everybody that extenders may name in place of
+    their victims.
+    """
+    found, reasons = candidates(state, event)
+    lower = ByName(state, event).evictable_on([one.node for one in found])
+    return CandidatesFound(
+        state.shard,
+        event.ask,
+        event.pod,
+        tuple(found),
+        reasons,
+        len(state.nodes),
+        cut=bool(found and event.others),
+        lower=tuple(_columns(lower[one.node]) for one in found),
+    )
+
+
+def _columns(pods: Sequence[Victim]) -> LowerPods:
+    return LowerPods(
+        pack([one.pod for one in pods]),
+        pack([one.priority for one in pods]),
+        pack([one.start_ms for one in pods]),
+    )
+
+
+def _series(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
+    """What equal preemptors get, each after those before it: by one dry run as far as that can
+    tell, and then by another.
+    """
+    answer = partial(CandidatesFound, state.shard, event.ask, event.pod, nodes=len(state.nodes))
+    asked = np.concatenate(([event.pod], unpack(event.others)))
+    together = len(asked) if _are_alike(state, event.sig, asked) else 1
+    series: list[Candidate] = []
+    for _run in range(RUNS_MAX):
+        run = DryRun(state, event, [Seat(compiled(state, event.sig), 0, one) for one in series])
+        run.search()
+        if not run.found:
+            return answer((), tuple(sorted(run.reasons.items())), series=tuple(series))
+        series += run.best(together - len(series))
+        if len(series) == together:
+            break
+    return answer((), series=tuple(series), cut=len(series) < len(asked))
+
+
+def _are_alike(state: PlacementState, sig: int, pods: I64) -> bool:
+    """Whether one dry run can tell for all of them: not whose own nomination is here, which is not
+    in its own way, nor who has another name by now; and who takes devices would have to choose.
+    """
+    if compiled(state, sig).gpu_count or (state.has_own_sigs and own_sigs(state, 0, pods).any()):
+        return False
+    return not any(pod in state.nominated for pod in pods.tolist())
+
+
+class DryRun:
+    """One dry run: the nodes in tie order, until there are candidates enough."""
+
+    def __init__(
+        self,
+        state: PlacementState,
+        event: DryRunAsked,
+        before: Sequence[Seat] = (),
+        only: I64 | None = None,
+    ) -> None:
+        """`before`: what others got, which nobody knows of yet; `only`: of these rows."""
+        self.state = state
+        self.wanted = compiled(state, event.sig)
+        self.priority = state.specs[event.sig].priority
+        self.left = {one.budget: one.left for one in event.budgets}
+        self.named = {one.budget: set(unpack(one.pods).tolist()) for one in event.named}
+        self.taken = set(unpack(event.taken).tolist())
+        self.alone = nominations.left_alone(state, self.taken)
+        self.taken.update(state.victims_of)
+        self.held = nominations.held_against(state, self.priority, event.pod)
+        for one in before:
+            self._take(one)
+        self.rows = retries.rows_to_try(state, event.sig, self.held)
+        if only is not None:
+            self.rows = self.rows[np.isin(self.rows, only)]
+        self.enough = max(CANDIDATES_MIN, len(state.nodes) * CANDIDATES_PERCENT // 100)
+        few = only is not None and len(self.rows) <= FEW_ROWS
+        self.lower = None if few else self._lower_pods()
+        self.tries = self._tries()
+        self.reasons: dict[str, int] = {}
+        # By what pickOneNodeForPreemption looks at, and then the row: the one found first.
+        self.found: list[tuple[tuple[int, ...], int, Candidate]] = []
+        self.clean = 0  # candidates that break no budget
+
+    def _take(self, seat: Seat) -> None:
+        """A preemptor has got this node: charged, its victims on their way."""
+        victims = unpack(seat.candidate.victims).tolist()
+        self.held.setdefault(seat.candidate.node, []).append((seat.wanted, seat.mask))
+        self.taken.update(victims)
+        for pod in victims:
+            for budget in self._budgets(pod):
+                self.left[budget] = max(0, self.left.get(budget, 0) - 1)
+
+    def search(self) -> None:
+        """Fill `found` and `reasons` until there are candidates enough."""
+        while len(self.found) < self.enough or not self.clean:
+            if next(self.tries, False) is False:
+                return
+
+    def best(self, most: int) -> list[Candidate]:
+        """The best candidate, and what is best for the next after that, up to `most`, as long as
+        what changed on the chosen nodes is all that changes. Uses the run up.
+        """
+        series: list[Candidate] = []
+        while self.found:
+            _key, row, chosen = heappop(self.found)
+            series.append(chosen)
+            if len(series) == most or self.lower is None or self.lower.covered[row]:
+                break
+            self.clean -= not chosen.violations
+            self._take(Seat(self.wanted, 0, chosen))
+            if self.lower.leave(row, unpack(chosen.victims)):
+                deque(self._at_once(self.lower, np.array([row], np.int64)), maxlen=0)
+            self.search()
+        return series
+
+    def _tries(self) -> Iterator[None]:
+        """Nodes in tie order, their pods read a few nodes at a time."""
+        to_try = self.rows[~np.isin(self.state.table.ids[self.rows], self.alone)]
+        for start in range(0, len(to_try), NODES_AT_ONCE):
+            rows = to_try[start : start + NODES_AT_ONCE]
+            yield from self._each(rows) if self.lower is None else self._at_once(self.lower, rows)
+        if not self.found:  # else nobody asks why
+            stuck = self._count_stuck()
+            self._count(NO_VICTIMS, len(self.rows) - len(to_try))
+            self._count(NOT_HELPFUL, len(self.state.nodes) - len(self.rows) - stuck)
+
+    def _count_stuck(self) -> int:
+        """Why the end of pods helps little where it would help at first; on how many nodes."""
+        rows = stuck_rows(self.state, self.wanted, self.held)
+        victims, leaving = self._victims(rows) if len(rows) else ({}, {})
+        for row in rows.tolist():
+            node = self.state.table.node_id_at(row)
+            if not victims.get(node):
+                self._count(NO_VICTIMS, 1)
+                continue
+            scratch = self._without(row, node, [*leaving.get(node, []), *victims[node]])
+            for said in messages(self.state, scratch, self.wanted):
+                self._count(said, 1)
+        return len(rows)
+
+    def _lower_pods(self) -> LowerColumns | None:
+        """For preemptors whose nodes can be tried together, which is most of them."""
+        wanted, table = self.wanted, self.state.table
+        if wanted.gpu_count or wanted.ports or rules_of(table, wanted) is not None:
+            return None
+        taken = np.array(sorted(self.taken), np.int64)
+        return LowerColumns(self.state, wanted, taken, self.held)
+
+    def _each(self, rows: I64) -> Iterator[None]:
+        """Node by node."""
+        victims, leaving = self._victims(rows)
+        for row in rows.tolist():
+            node = self.state.table.node_id_at(row)
+            self._try_node(row, node, victims.get(node, []), leaving.get(node, []))
+            yield
+
+    def _at_once(self, lower: LowerColumns, rows: I64) -> Iterator[None]:
+        """The same, with one reprieve for all nodes that have room and no budgets on them."""
+        some = (lower.number[rows] > 0) & ~lower.fits_already[rows]
+        short = np.logical_or.reduce([column[rows] for column in lower.short])
+        covered = lower.covered[rows]
+        chosen = lower.victims(rows[some & ~short & ~covered])
+        alone = self._each(rows[some & ~short & covered])
+        number = counted = 0
+        for at in np.flatnonzero(some & ~short).tolist():
+            self._count_refused(lower, rows[counted:at], some[counted:at])
+            counted = at + 1
+            if covered[at]:
+                next(alone)
+            else:
+                self._add_chosen(int(rows[at]), chosen, number)
+                number += 1
+            yield
+        self._count_refused(lower, rows[counted:], some[counted:])
+
+    def _count_refused(self, lower: LowerColumns, rows: I64, some: Mask) -> None:
+        """Rows that are no candidates: there is nobody to remove, or room is short after that."""
+        if not len(rows):
+            return
+        self._count(NO_VICTIMS, len(rows) - int(np.count_nonzero(some)))
+        checks = zip(self.wanted.amount_checks, lower.short, strict=True)
+        for (column, _), short in checks:
+            nodes = int(np.count_nonzero(short[rows[some]]))
+            if nodes:
+                self._count(message(self.state, column, self.wanted), nodes)
+
+    def _add_chosen(self, row: int, chosen: Chosen, number: int) -> None:
+        part = slice(chosen.ends[number - 1] if number else 0, chosen.ends[number])
+        columns = (chosen.pods[part], chosen.priorities[part], chosen.starts_ms[part])
+        rows = zip(*columns, strict=True)
+        victims = [Victim(pod, 0, 0, priority, start_ms) for pod, priority, start_ms in rows]
+        self._add(row, victims, 0)
+
+    def _victims(self, rows: I64) -> tuple[dict[int, list[Victim]], dict[int, list[Victim]]]:
+        """By node: pods of lower priority, most important first, and those already leaving."""
+        ledger, state = self.state.ledger, self.state
+        nodes = state.table.ids[rows]
+        here = np.zeros(int(max(ledger.node.max(initial=0), nodes.max())) + 1, np.bool_)
+        here[nodes] = True
+        chosen = np.flatnonzero(here[ledger.node] & IS_VICTIM[ledger.kind])
+        ids = chosen + ledger.base
+        priorities = np.array(
+            [state.specs[sig].priority for sig in ledger.sig[chosen].tolist()], np.int64
+        )
+        order = np.lexsort((ids, ledger.start_ms[chosen], -priorities))
+        victims: dict[int, list[Victim]] = {}
+        leaving: dict[int, list[Victim]] = {}
+        for at in order.tolist():
+            row = int(chosen[at])
+            victim = Victim(
+                int(ids[at]),
+                int(ledger.sig[row]),
+                int(ledger.devices[row]),
+                int(priorities[at]),
+                int(ledger.start_ms[row]),
+            )
+            if victim.pod in self.taken:
+                leaving.setdefault(int(ledger.node[row]), []).append(victim)
+            elif victim.priority < self.priority:
+                victims.setdefault(int(ledger.node[row]), []).append(victim)
+        return victims, leaving
+
+    def _try_node(self, row: int, node: int, victims: list[Victim], leaving: list[Victim]) -> None:
+        if not victims:
+            self._count(NO_VICTIMS, 1)
+            return
+        scratch = self._without(row, node, leaving)
+        if self._fits(scratch):
+            # Who is leaving already makes room: nobody else has to go.
+            self._count(NO_VICTIMS, 1)
+            return
+        self._remove(scratch, victims)
+        if not self._fits(scratch):
+            for said in messages(self.state, scratch, self.wanted):
+                self._count(said, 1)
+            return
+        chosen, violations = self._reprieve(scratch, victims)
+        self._add(row, chosen, violations)
+
+    def _without(self, row: int, node: int, pods: list[Victim]) -> OneNode:
+        """The node with those nominated there, without these pods."""
+        scratch = OneNode(self.state.table, row)
+        for sig, mask in self.held.get(node, ()):
+            scratch.hold(sig, mask)
+        self._remove(scratch, pods)
+        return scratch
+
+    def _fits(self, scratch: OneNode) -> bool:
+        return fits(self.state.table, self.wanted, scratch)
+
+    def _remove(self, scratch: OneNode, pods: list[Victim]) -> None:
+        for pod in pods:
+            scratch.remove(compiled(self.state, pod.sig), pod.mask)
+
+    def _reprieve(self, scratch: OneNode, victims: list[Victim]) -> tuple[list[Victim], int]:
+        """Put back who fits; returns who does not, most important first, and how many of them are
+        beyond their budgets.
+        """
+        violating = self._violating(victims)
+        chosen: list[Victim] = []
+        violations = 0
+        for beyond in (True, False):
+            for victim in victims:
+                if (victim.pod in violating) is not beyond:
+                    continue
+                sig = compiled(self.state, victim.sig)
+                scratch.add(sig, victim.mask)
+                if not self._fits(scratch):
+                    scratch.remove(sig, victim.mask)
+                    chosen.append(victim)
+                    violations += beyond
+        chosen.sort(key=lambda one: (-one.priority, one.start_ms, one.pod))
+        return chosen, violations
+
+    def _violating(self, victims: list[Victim]) -> set[int]:
+        """Victims beyond what their budgets have left; a budget not mentioned has nothing left."""
+        left = dict(self.left)
+        violating: set[int] = set()
+        for victim in victims:
+            for one in self._budgets(victim.pod):
+                left[one] = left.get(one, 0) - 1
+                if left[one] < 0:
+                    violating.add(victim.pod)
+        return violating
+
+    def _budgets(self, pod: int) -> tuple[int, ...]:
+        """Those that the pod's eviction would use up: not where their status has it already."""
+        first = int(self.state.ledger.budget[pod - self.state.ledger.base])
+        if not first:
+            return ()
+        both = (first, *self.state.budgets_more.get(pod, ()))
+        return tuple(one for one in both if pod not in self.named.get(one, ()))
+
+    def _add(self, row: int, chosen: list[Victim], violations: int) -> None:
+        node = self.state.table.node_id_at(row)
+        candidate = candidate_of(node, chosen, violations, self.state.world)
+        key = (
+            *(violations, candidate.highest, candidate.priority_sum),
+            *(len(chosen), -candidate.earliest_start_ms),
+        )
+        heappush(self.found, (key, row, candidate))
+        self.clean += not violations
+
+    def _count(self, message: str, nodes: int) -> None:
+        if nodes:
+            self.reasons[message] = self.reasons.get(message, 0) + nodes
+
+
+def candidate_of(
+    node: int, victims: Sequence[Victim], violations: int, generation: int
+) -> Candidate:
+    """With what pickOneNodeForPreemption looks at."""
+    highest, priority_sum, earliest_start_ms = keys_of(
+        [one.priority for one in victims], [one.start_ms for one in victims]
+    )
+    return Candidate(
+        node=node,
+        victims=pack([one.pod for one in victims]),
+        violations=violations,
+        highest=highest,
+        priority_sum=priority_sum,
+        earliest_start_ms=earliest_start_ms,
+        generation=generation,
+    )
+
+
+class ByName(DryRun):
+    """Who may be evicted, and what their end costs, where somebody else says who goes."""
+
+    def evictable(self, row: int) -> list[Victim]:
+        """Pods of lower priority on a node that leave for nobody yet, most important first."""
+        node = self.state.table.node_id_at(row)
+        return self.evictable_on([node])[node]
+
+    def evictable_on(self, nodes: Sequence[int]) -> dict[int, list[Victim]]:
+        """The same of several nodes, by node."""
+        rows = [row for node in nodes if (row := self.state.table.row_of(node)) is not None]
+        victims, _leaving = self._victims(np.array(rows, np.int64)) if rows else ({}, {})
+        return {node: victims.get(node, []) for node in nodes}
+
+    def is_protected(self, victim: Victim) -> bool:
+        """Whether its end alone is beyond a budget."""
+        return bool(self._violating([victim]))
+
+    def candidate(self, row: int, chosen: list[Victim]) -> Candidate:
+        """These leave this node."""
+        self._add(row, chosen, len(self._violating(chosen)))
+        return self.found.pop()[-1]
+
+
+def nominate(
+    state: PlacementState, event: NominateAsked, void: bool
+) -> Nominated | NominationStale:
+    """Re-validate the chosen candidate against what is true now."""
+    stale = NominationStale(state.shard, event.ask, event.pod)
+    if void or event.sig not in state.specs or event.shard != state.shard:
+        return stale
+    kind = state.ledger.kind_of(event.pod)
+    if IS_CHARGED[kind] or kind in (State.GONE, State.STRAY):
+        return stale
+    victims = unpack(event.victims)
+    if not len(victims) or not _still_there(state, event, victims):
+        return replace(stale, freed=_is_freed(state, event.node, victims))
+    there, mask = nominations.room_for(
+        state, event.pod, event.sig, event.node, set(victims.tolist())
+    )
+    if not there:
+        return stale
+    if nominations.is_in_the_way(state, event.sig, event.node, mask):
+        return stale
+    return Nominated(state.shard, event.ask, event.pod, event.sig, event.node, event.victims)
+
+
+def _is_freed(state: PlacementState, node: int, victims: I64) -> bool:
+    """Whether a victim has left a node that is there still."""
+    placed = (state.ledger.placed_row(pod, node) for pod in victims.tolist())
+    return state.table.row_of(node) is not None and any(row is None for row in placed)
+
+
+def _still_there(state: PlacementState, event: NominateAsked, victims: I64) -> bool:
+    """All victims run on the node, are of lower priority, and leave for nobody else."""
+    ledger, priority = state.ledger, state.specs[event.sig].priority
+    pods = victims.tolist()
+    for pod in pods:
+        row = ledger.placed_row(pod, event.node)
+        if row is None or not IS_VICTIM[ledger.kind[row]]:
+            return False
+        if state.specs[int(ledger.sig[row])].priority >= priority:
+            return False
+    return nominations.leaving_on(state, event.node).isdisjoint(pods)

@@ -1,0 +1,1 @@
+"""Volumes that reservations chose, by this shard and by others."""

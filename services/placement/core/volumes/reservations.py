@@ -1,0 +1,216 @@
+"""Volumes that reservations chose: held against others, until facts show that the claims are bound.
+
+Who is reserved with a choice waits here. What the world journal tells of its claims settles it:
+all bound (VolumesBound, and binding binds the pod), or not to be expected any more, or not in time
+(VolumesFailed, and binding gives the pod up, so that the reservation comes back as Released). The
+rules follow kube-scheduler's BindPodVolumes.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from services.placement.core.books.charges import mark_better
+from services.placement.core.state import PlacementState, VolumeWait
+from shared.events.base import Event
+from shared.events.placement import Reserved, VolumesBound, VolumesFailed
+from shared.model.cluster_objects import PersistentVolume, PersistentVolumeClaim, StorageObject
+from shared.model.columns import pack
+from shared.model.volumes import Choice
+from shared.scheduling.plugins.volume_binding import VolumeBinding, reached_from, waiting_claims
+
+VOLUME_BINDING = "VolumeBinding"
+PRE_BIND = 'running PreBind plugin "VolumeBinding": '
+TIMED_OUT = "binding volumes: context deadline exceeded"
+
+
+class Saved(Struct, array_like=True):
+    """One that waits, as it is dumped."""
+
+    pod: int
+    node: int
+    name: str
+    choices: tuple[Choice, ...]
+    until_ms: int | None
+    shown: tuple[str, ...]
+
+
+def chooses(state: PlacementState, sig: int) -> bool:
+    """Whether volumes are chosen together with the node."""
+    wanted = state.sigs[sig]
+    if not wanted.uses or VOLUME_BINDING not in wanted.plugins.between:
+        return False
+    return bool(waiting_claims(state.storage, wanted.spec))
+
+
+def chosen(state: PlacementState, sig: int, row: int) -> tuple[Choice, ...]:
+    """What the claims of a pod get with the node of this row."""
+    if not chooses(state, sig):
+        return ()
+    choices = VolumeBinding(state.table, state.specs[sig]).choices(row)
+    return tuple(dict.fromkeys(choices))
+
+
+def reserved(state: PlacementState, event: Reserved) -> None:
+    """The choices of one pod are held."""
+    pod, node = (int.from_bytes(column, "little") for column in (event.ids, event.nodes))
+    until_ms = state.now_ms + bind_timeout_ms(state, event.sig)
+    hold(state, pod, VolumeWait(node, state.nodes[node].name, event.volumes, until_ms))
+    look(state, [pod])
+
+
+def bind_timeout_ms(state: PlacementState, sig: int) -> int:
+    """How long pods wait for their claims."""
+    return state.plugins_of(state.specs[sig]).profile.bind_timeout_ms
+
+
+def hold(state: PlacementState, pod: int, wait: VolumeWait) -> None:
+    """Nobody else gets what was chosen."""
+    state.volume_waits[pod] = wait
+    for choice in wait.choices:
+        if choice.claim not in wait.shown:
+            state.storage.assume(choice, wait.name)
+        for what in _about(choice):
+            state.waits_on.setdefault(what, []).append(pod)
+
+
+def let_go(state: PlacementState, pods: Iterable[int]) -> None:
+    """These wait for no volumes any more, whatever became of them."""
+    if not state.volume_waits:
+        return
+    for pod in pods:
+        wait = state.volume_waits.pop(pod, None)
+        if wait is None:
+            continue
+        state.volumes_over.pop(pod, None)
+        for choice in wait.choices:
+            if choice.claim not in wait.shown:
+                state.storage.give_back(choice, wait.name)
+            for what in _about(choice):
+                state.waits_on[what].remove(pod)
+                if not state.waits_on[what]:
+                    del state.waits_on[what]
+        changed(state)
+
+
+def _about(choice: Choice) -> list[tuple[str, str]]:
+    """The claim, and the volume, which is of no namespace."""
+    claim = choice.namespace, choice.claim
+    return [claim, ("", choice.volume)] if choice.volume else [claim]
+
+
+def changed(state: PlacementState) -> None:
+    """Pods that were refused may fit now, if they have volumes."""
+    if any(state.specs[sig].volumes for sig in state.refused):
+        mark_better(state, state.table.ids[:1])  # for them a look at any node is a look at all
+
+
+def told(state: PlacementState, objects: Sequence[StorageObject]) -> None:
+    """Claims, or volumes of claims, are others than before: who waits for them?"""
+    for one in objects:
+        match one:
+            case PersistentVolumeClaim():
+                pods = state.waits_on.get((one.namespace, one.name), ())
+                for pod in pods:
+                    _node_shown(state, state.volume_waits[pod], one)
+                look(state, pods)
+            case PersistentVolume():
+                look(state, state.waits_on.get(("", one.name), ()))
+                if one.claim is not None:
+                    look(state, state.waits_on.get((one.claim.namespace, one.claim.name), ()))
+
+
+def _node_shown(state: PlacementState, wait: VolumeWait, claim: PersistentVolumeClaim) -> None:
+    """The cluster shows the node that was chosen: from now on what it shows counts."""
+    for choice in wait.choices:
+        is_it = (choice.namespace, choice.claim) == (claim.namespace, claim.name)
+        is_new = choice.claim not in wait.shown and claim.selected_node == wait.name
+        if is_it and is_new and not choice.volume:
+            wait.shown = (*wait.shown, choice.claim)
+            state.storage.give_back(choice, wait.name)
+
+
+def look(state: PlacementState, pods: Iterable[int]) -> None:
+    """Whether all claims of these pods are bound, or what speaks against it."""
+    for pod in pods:
+        wait = state.volume_waits[pod]
+        if wait.until_ms is None:
+            continue
+        found = [_standing(state, wait, choice) for choice in wait.choices]
+        failed = next((text for text in found if text), None)
+        if failed is not None:
+            state.volumes_over[pod] = failed
+        elif None not in found:
+            state.volumes_over[pod] = ""
+        else:
+            state.volumes_over.pop(pod, None)
+
+
+def _standing(state: PlacementState, wait: VolumeWait, choice: Choice) -> str | None:
+    """ "" = the claim is bound, None = it may still be, else why it will not be."""
+    claim = state.storage.claims.get((choice.namespace, choice.claim))
+    if claim is None or claim.uid != choice.claim_uid:
+        return f'persistentvolumeclaim "{choice.claim}" not found'
+    if choice.volume:
+        return _static(state, claim, choice)
+    if claim.selected_node != wait.name and not claim.volume:
+        # Provisioning came to nothing: whoever makes volumes takes the node off the claim.
+        return f'provisioning failed for PVC "{claim.name}"'
+    if not claim.volume:
+        return None
+    volume, row = state.storage.volumes.get(claim.volume), state.table.row_of(wait.node)
+    if volume is None or row is None:
+        return None
+    if not reached_from(state.table, volume, row):
+        return f'pv "{volume.name}" node affinity doesn\'t match node "{wait.name}"'
+    return "" if claim.is_bind_completed else None
+
+
+def _static(state: PlacementState, claim: PersistentVolumeClaim, choice: Choice) -> str | None:
+    if claim.volume:
+        is_other = claim.volume != choice.volume
+        if is_other and claim.is_bind_completed:
+            return f'PVC "{claim.name}" was bound to pv "{claim.volume}"'
+        return "" if claim.is_bind_completed and not is_other else None
+    volume = state.storage.volumes.get(choice.volume)
+    if volume is None or volume.uid != choice.volume_uid:
+        return f'persistentvolume "{choice.volume}" not found'
+    ref = volume.claim
+    is_ours = ref is not None and ref.uid == claim.uid
+    return None if is_ours else f'pv "{volume.name}" was bound to another claim'
+
+
+def news(state: PlacementState) -> Iterator[Event]:
+    """Who need not wait any more: all bound, failed, or out of time."""
+    done = [pod for pod, why in sorted(state.volumes_over.items()) if not why]
+    if done:
+        nodes = pack(state.volume_waits[pod].node for pod in done)
+        yield VolumesBound(pack(done), nodes, state.world if state.shards > 1 else 0)
+    for pod, why in sorted(state.volumes_over.items()):
+        yield VolumesFailed(pod, state.volume_waits[pod].node, PRE_BIND + why)
+    for pod, wait in sorted(state.volume_waits.items()):
+        if wait.until_ms is not None and wait.until_ms <= state.now_ms:
+            yield VolumesFailed(pod, wait.node, PRE_BIND + TIMED_OUT)
+
+
+def due_ms(state: PlacementState) -> int | None:
+    """When the first of those that wait has waited long enough."""
+    if state.volumes_over:
+        return state.now_ms
+    times = [one.until_ms for one in state.volume_waits.values() if one.until_ms is not None]
+    return min(times, default=None)
+
+
+def dump(state: PlacementState) -> list[Saved]:
+    """By pod."""
+    return [
+        Saved(pod, one.node, one.name, one.choices, one.until_ms, one.shown)
+        for pod, one in sorted(state.volume_waits.items())
+    ]
+
+
+def load(state: PlacementState, saved: Iterable[Saved]) -> None:
+    """Inverse of `dump`; the nodes and the storage are there."""
+    for one in saved:
+        wait = VolumeWait(one.node, one.name, one.choices, one.until_ms, one.shown)
+        hold(state, one.pod, wait)

@@ -1,0 +1,107 @@
+"""Equal preemptors that ask together: one dry run in each shard for all of them.
+
+A shard answers with what they would get one after the other on its nodes. Nodes of two shards have
+nothing in common but budgets. So, as long as these are left alone, the best of what the shards have
+next is what the next preemptor would have got by itself. Whoever cannot be served so is put off,
+to the next dry run; the first always is.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+from services.preemption.core.candidate_choice import Choice, choice, order
+from services.preemption.core.state import Ask, PreemptionState, Run
+from services.preemption.core.transitions import Phase
+from shared.events.placement import Candidate, CandidatesFound
+from shared.model.columns import few
+
+
+def found(state: PreemptionState, event: CandidatesFound, placements: int) -> None:
+    """A shard's answer; what is there is shared out when every shard answered."""
+    run = state.runs[event.ask]
+    run.found[event.shard] = event
+    if len(run.found) == placements:
+        del state.runs[event.ask]
+        _share_out(state, run)
+
+
+def _share_out(state: PreemptionState, run: Run) -> None:
+    """Those who still want a node get one each, in their order, as far as can be told."""
+    known = (state.asks[number] for number in run.asks if number in state.asks)
+    asks = deque(ask for ask in known if ask.phase is Phase.DRY_RUN and not ask.end)
+    answers = [run.found[shard] for shard in sorted(run.found)]
+    if any(answer.lower for answer in answers):
+        _serve_first(state, run, asks)
+    else:
+        _serve(state, asks, answers)
+    for ask in asks:
+        ask.follow("put_off")
+        ask.rounds -= 1
+        ask.lefts = {}
+        state.note(ask)
+
+
+def _serve_first(state: PreemptionState, run: Run, asks: deque[Ask]) -> None:
+    """What extenders make of candidates nobody can tell beforehand."""
+    if asks and asks[0].ask == run.asks[0]:
+        first = asks.popleft()
+        first.found = run.found
+        first.follow("all_candidates_found")
+        state.note(first)
+
+
+def _serve(state: PreemptionState, asks: deque[Ask], answers: Sequence[CandidatesFound]) -> None:
+    """Take from `asks` whoever gets what shards have next, or hears that they have nothing."""
+    at = [0] * len(answers)
+    while asks:
+        next_ones = _next_ones(state, answers, at)
+        if next_ones is None:
+            return
+        if not next_ones:
+            _answer(state, asks.popleft(), [(answer, ()) for answer in answers])
+            continue
+        best, index = min(next_ones, key=lambda one: order(one[0]))
+        at[index] += 1
+        _answer(state, asks.popleft(), [(answers[index], (best.candidate,))])
+        if len(answers) > 1 and _is_covered(state, best.candidate):
+            return  # which the other shards did not count on
+
+
+def _next_ones(
+    state: PreemptionState, answers: Sequence[CandidatesFound], at: Sequence[int]
+) -> list[tuple[Choice, int]] | None:
+    """What each shard has next; None where one of them did not look so far."""
+    found: list[tuple[Choice, int]] = []
+    for index, (answer, position) in enumerate(zip(answers, at, strict=True)):
+        if position < len(answer.series):
+            one = answer.series[position]
+            found.append((choice(answer, one, state.budgets), index))
+        elif answer.cut:
+            return None
+    return found
+
+
+def _answer(
+    state: PreemptionState,
+    ask: Ask,
+    answers: Sequence[tuple[CandidatesFound, tuple[Candidate, ...]]],
+) -> None:
+    """As if the ask had been alone."""
+    for one, candidates in answers:
+        ask.found[one.shard] = CandidatesFound(
+            one.shard,
+            ask.ask,
+            ask.pod,
+            candidates,
+            one.reasons,
+            one.nodes,
+            rank=one.rank,
+            said=one.said,
+        )
+    ask.follow("all_candidates_found")
+    state.note(ask)
+
+
+def _is_covered(state: PreemptionState, chosen: Candidate) -> bool:
+    coverage = state.budgets.coverage
+    return any(coverage.of(pod) for pod in few(chosen.victims))

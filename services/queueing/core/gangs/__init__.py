@@ -1,0 +1,1 @@
+"""Gangs in the queue: members counted, attempts made, room asked for."""

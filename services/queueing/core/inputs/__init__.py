@@ -1,0 +1,1 @@
+"""What other journals, and queueing's own, do to the queue."""

@@ -1,0 +1,1 @@
+"""Pending pods: their table, their queues, and moves between them."""

@@ -1,0 +1,1 @@
+"""Parked pods and preemption: asks, and pods whose victims are leaving."""

@@ -1,0 +1,1 @@
+"""Pods that wait: backoff, timeouts, rejections by permit plugins, and their messages."""

@@ -1,0 +1,83 @@
+"""Who leaves backoff: all whose time is over, or whoever is next when nobody else is to be tried.
+
+The latter is kube-scheduler's SchedulerPopFromBackoffQ: one pod, the first of those whose backoff
+ends in the earliest second, by priority and then by when they failed; never after an error. What is
+popped is tried at once, so whoever comes meanwhile goes before the next. With the pod go its equals
+that failed with it, as they would in one batch from the queue: they get the same answer.
+"""
+
+from heapq import heappop
+
+import numpy as np
+
+from services.queueing.core.pods.table import backoff_ends
+from services.queueing.core.state import QueueingState, by_number
+from services.queueing.core.transitions import Pod
+from shared.events.queueing import Activated
+from shared.model.columns import I64
+
+
+def next_end(state: QueueingState) -> int | None:
+    """The first backoff that ends; see pods.backoff_ends."""
+    while state.backoff_ends:
+        if state.backoff_ends[0] in state.backoff:
+            return state.backoff_ends[0]
+        heappop(state.backoff_ends)
+    return None
+
+
+def next_cut(state: QueueingState) -> int | None:
+    """The same of the backoffs that may be cut short."""
+    return min((end for end in state.backoff if not end % 2), default=None)
+
+
+def ended(state: QueueingState, end: int) -> Activated:
+    """All whose backoff ends then."""
+    return Activated(_waiting(state, end).tobytes())
+
+
+def popped(state: QueueingState, end: int) -> Activated:
+    """Who is next among those whose backoff ends then."""
+    pods, config = state.pods, state.config
+    ids = _line(state, end)
+    most = 1 if config.strict_order else config.max_batch
+    if most == 1:
+        return Activated(ids[:1].tobytes())
+    rows = pods.rows(ids)
+    sigs, failed_ms = pods.sig[rows], pods.order_ms[rows]
+    equal = (sigs == sigs[0]) & (failed_ms <= failed_ms[0] + config.reorder_window_ms)
+    return Activated(ids[equal][: most or len(ids)].tobytes())
+
+
+def _line(state: QueueingState, end: int) -> I64:
+    """Those whose backoff ends then, in the order in which they are popped. It is kept, because it
+    takes longer to make than what is popped of it.
+    """
+    bucket = state.backoff[end]
+    if bucket.line is None:
+        ids = _waiting(state, end)
+        rows = state.pods.rows(ids)
+        orders = np.zeros(len(ids), np.int64)
+        for number, part in by_number(state.pods.sig[rows].astype(np.int64)):
+            orders[part] = state.sigs[number].priority
+        bucket.line = ids[np.lexsort((state.pods.seq[rows], -orders))]
+    elif len(bucket.line) != bucket.live:
+        bucket.line = _still(state, end, bucket.line)
+    return bucket.line
+
+
+def _waiting(state: QueueingState, end: int) -> I64:
+    """Those whose backoff ends then, by id."""
+    bucket = state.backoff[end]
+    ids = _still(state, end, np.unique(np.frombuffer(bucket.ids, np.int64).copy()))
+    assert len(ids) == bucket.live, f"backoff until {end // 2}"
+    return ids
+
+
+def _still(state: QueueingState, end: int, ids: I64) -> I64:
+    """Those of them that are in this backoff yet."""
+    pods = state.pods
+    ids = pods.known(ids)
+    rows = ids - pods.base
+    there: I64 = ids[(pods.state[rows] == Pod.BACKOFF) & (backoff_ends(pods, rows) == end)]
+    return there

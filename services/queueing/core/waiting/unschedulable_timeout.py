@@ -1,0 +1,82 @@
+"""How long pods have been among the unschedulable ones: each is tried again after its own time.
+
+Whoever has failed more than five minutes ago is tried again though nothing got better, as in
+kube-scheduler (flushUnschedulablePodsLeftover), which looks every 30 s. So those of one signature
+that failed within the same 30 s go together, and what is kept of them is how many go when. With
+`looks_per_s` so many signatures a second go.
+"""
+
+from heapq import heappop, heappush
+
+import numpy as np
+
+from services.queueing.core.config import FLUSH_EVERY_MS, FLUSHES_EVERY_MS
+from services.queueing.core.pods.table import Rows
+from services.queueing.core.state import QueueingState, Sig, by_number
+from shared.model.columns import I64
+
+
+def ends(state: QueueingState, rows: Rows) -> I64:
+    """When each is tried again: at the first look that finds it there for longer than that."""
+    since_ms: I64 = state.pods.order_ms[rows] + state.config.unschedulable_max_ms
+    return (since_ms // FLUSH_EVERY_MS + 1) * FLUSH_EVERY_MS
+
+
+def begin(state: QueueingState, sig: Sig, rows: Rows) -> None:
+    """These pods of a signature are unschedulable since they failed."""
+    _count(state, sig, rows, 1)
+
+
+def end(state: QueueingState, sig: Sig, rows: Rows) -> None:
+    """They are no more, for whatever reason."""
+    _count(state, sig, rows, -1)
+
+
+def _count(state: QueueingState, sig: Sig, rows: Rows, change: int) -> None:
+    for end_ms, part in by_number(ends(state, rows)):
+        left = sig.stays.pop(end_ms, 0) + change * len(part)
+        assert left >= 0, f"signature {sig.sig}: {left} pods to be tried at {end_ms}"
+        if left:
+            sig.stays[end_ms] = left
+    flush_ms = min(sig.stays, default=0)
+    if flush_ms != sig.flush_ms:
+        sig.flush_ms = flush_ms
+        if flush_ms:
+            heappush(state.flushes, (flush_ms, sig.sig))
+
+
+def over(state: QueueingState, ids: I64) -> I64:
+    """Those of these pods whose time is over."""
+    there: I64 = ids[ends(state, state.pods.rows(ids)) <= state.now_ms]
+    return there
+
+
+def begun(state: QueueingState) -> None:
+    """Pods of a signature are flushed. The next signatures follow a second later: where every pod
+    has its own signature, flushing all of them in one burst delays new pods by seconds.
+    """
+    if state.config.looks_per_s:
+        state.flush_from_ms = state.now_ms + FLUSHES_EVERY_MS
+
+
+def next_ms(state: QueueingState) -> int | None:
+    """When the next signatures are flushed."""
+    at_ms = first_ms(state)
+    return None if at_ms is None else max(at_ms, state.flush_from_ms)
+
+
+def first_ms(state: QueueingState) -> int | None:
+    """When the first signature's time is over; it stands first in `state.flushes`."""
+    heap = state.flushes
+    while heap:
+        sig = state.sigs.get(heap[0][1])
+        if sig is not None and sig.flush_ms == heap[0][0]:
+            return heap[0][0]
+        heappop(heap)
+    return None
+
+
+def counted(state: QueueingState, ids: I64) -> dict[int, int]:
+    """How many of these pods go when, counted anew."""
+    found, numbers = np.unique(ends(state, ids - state.pods.base), return_counts=True)
+    return dict(zip(found.tolist(), numbers.tolist(), strict=True))

@@ -1,0 +1,1 @@
+"""Implementations of the port `Bus`: memory, SQLite and Kafka."""

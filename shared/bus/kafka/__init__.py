@@ -1,0 +1,1 @@
+"""The bus over Kafka: a topic per service, a partition per shard."""

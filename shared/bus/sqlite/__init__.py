@@ -1,0 +1,1 @@
+"""The embedded bus: all journals in one SQLite file."""

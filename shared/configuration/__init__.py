@@ -1,0 +1,1 @@
+"""KubeSchedulerConfiguration files to the profiles that Muster runs."""

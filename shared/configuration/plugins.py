@@ -1,0 +1,158 @@
+"""The `plugins` of a profile: kube-scheduler's defaults merged with what the file says, and spread
+from multiPoint over the extension points. Knows which plugins there are, not what they do.
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from shared.kubernetes.objects.errors import shown
+from shared.kubernetes.objects.fields import Fields
+from shared.scheduling.api import custom
+
+PRE_ENQUEUE, QUEUE_SORT, PRE_FILTER, FILTER = "preEnqueue", "queueSort", "preFilter", "filter"
+POST_FILTER, PRE_SCORE, SCORE, RESERVE = "postFilter", "preScore", "score", "reserve"
+PERMIT, PRE_BIND, BIND, POST_BIND = "permit", "preBind", "bind", "postBind"
+MULTI_POINT = "multiPoint"
+POINTS = (
+    *(PRE_ENQUEUE, QUEUE_SORT, PRE_FILTER, FILTER, POST_FILTER, PRE_SCORE, SCORE, RESERVE),
+    *(PERMIT, PRE_BIND, BIND, POST_BIND),
+)
+ALL = "*"
+WEIGHT_MIN, WEIGHT_MAX = -(1 << 31), (1 << 31) - 1
+
+_FILTERS, _SCORES = (PRE_FILTER, FILTER), (PRE_SCORE, SCORE)
+PLUGINS: dict[str, tuple[str, ...]] = {
+    "SchedulingGates": (PRE_ENQUEUE,),
+    "PrioritySort": (QUEUE_SORT,),
+    "NodeUnschedulable": (FILTER,),
+    "NodeName": (FILTER,),
+    "TaintToleration": (FILTER, *_SCORES),
+    "NodeAffinity": (*_FILTERS, *_SCORES),
+    "NodePorts": _FILTERS,
+    "NodeResourcesFit": (*_FILTERS, *_SCORES),
+    "VolumeRestrictions": _FILTERS,
+    "NodeVolumeLimits": _FILTERS,
+    "VolumeBinding": (*_FILTERS, *_SCORES, RESERVE, PRE_BIND),
+    "VolumeZone": _FILTERS,
+    "PodTopologySpread": (*_FILTERS, *_SCORES),
+    "InterPodAffinity": (*_FILTERS, *_SCORES),
+    "DynamicResources": (PRE_ENQUEUE, *_FILTERS, POST_FILTER, SCORE, RESERVE, PRE_BIND),
+    "DefaultPreemption": (PRE_ENQUEUE, POST_FILTER),
+    "NodeResourcesBalancedAllocation": _SCORES,
+    "ImageLocality": (SCORE,),
+    "DefaultBinder": (BIND,),
+}
+"""Each plugin of kube-scheduler 1.35 with its extension points, in the order of its defaults."""
+OFF_BY_DEFAULT: dict[str, tuple[str, ...]] = {
+    "GangScheduling": (PRE_ENQUEUE, RESERVE, PERMIT),
+    "NodeDeclaredFeatures": _FILTERS,
+}
+"""It has these as well, behind feature gates that are off: they may be named, and do nothing."""
+REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
+WEIGHTS = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodeResourcesFit": 1,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+}
+
+
+class Named(Struct, frozen=True):
+    """A plugin that is enabled; weight 0 = not given."""
+
+    name: str
+    weight: int = 0
+
+
+DEFAULTS = tuple(Named(name, WEIGHTS.get(name, 0)) for name in PLUGINS)
+
+
+class PluginSet(Struct, frozen=True):
+    """What one key of `plugins` says."""
+
+    enabled: tuple[Named, ...]
+    disabled: frozenset[str]
+
+
+def points_of(name: str) -> tuple[str, ...] | None:
+    """The extension points of a plugin, kube-scheduler's or a user's; None = there is none."""
+    own = custom.PLUGINS.get(name)
+    return PLUGINS.get(name) if own is None else own.points
+
+
+def expanded(plugins: Fields) -> dict[str, tuple[Named, ...]]:
+    """What runs at each point, in order, with weights. Raises WorldError."""
+    plugins.only((*POINTS, MULTI_POINT))
+    multi = PluginSet(_merged(plugin_set(plugins, MULTI_POINT)), frozenset())
+    sets = {point: plugin_set(plugins, point) for point in POINTS}
+    found = {point: _at_point(plugins, point, sets[point], multi) for point in POINTS}
+    # A weight at score counts more than one in multiPoint; none is 1.
+    weights = {one.name: one.weight or 1 for one in (*multi.enabled, *sets[SCORE].enabled)}
+    found[SCORE] = tuple(Named(one.name, weights[one.name]) for one in found[SCORE])
+    return found
+
+
+def plugin_set(plugins: Fields, point: str) -> PluginSet:
+    """What the file says of one point."""
+    fields = plugins.child(point)
+    fields.only(("enabled", "disabled"))
+    disabled = []
+    for one in fields.children("disabled"):
+        one.only(("name", "weight"))
+        one.integer("weight", 0, WEIGHT_MIN, WEIGHT_MAX)
+        disabled.append(one.text("name"))
+    return PluginSet(tuple(_enabled(fields, point)), frozenset(disabled))
+
+
+def _enabled(fields: Fields, point: str) -> Iterator[Named]:
+    seen: set[str] = set()
+    for one in fields.children("enabled"):
+        one.only(("name", "weight"))
+        name = one.required_text("name")
+        if name in REMOVED:
+            raise one.error(
+                "name", f"{name} is no longer a plugin: NodeVolumeLimits took its place"
+            )
+        points = OFF_BY_DEFAULT.get(name) or points_of(name)
+        if points is None:
+            raise one.error("name", f"there is no plugin {shown(name)}")
+        if point != MULTI_POINT and point not in points:
+            raise one.error("name", f"{name} does not extend {point}")
+        if name in seen:
+            raise one.error("name", f"{name} is enabled twice")
+        seen.add(name)
+        lowest = 0 if point in (SCORE, MULTI_POINT) else WEIGHT_MIN
+        weight = one.integer("weight", 0, lowest, WEIGHT_MAX)
+        if name not in OFF_BY_DEFAULT:
+            yield Named(name, weight)
+
+
+def _merged(custom: PluginSet) -> tuple[Named, ...]:
+    """multiPoint: a default that the file names keeps its place and takes what the file says."""
+    named = {one.name: one for one in custom.enabled}
+    kept = [
+        named.pop(one.name, one)
+        for one in (() if ALL in custom.disabled else DEFAULTS)
+        if one.name not in custom.disabled
+    ]
+    return (*kept, *named.values())
+
+
+def _at_point(plugins: Fields, point: str, own: PluginSet, multi: PluginSet) -> tuple[Named, ...]:
+    """Those named at the point and in multiPoint as well, then the others of multiPoint, then the
+    others named at the point.
+    """
+    if ALL in own.disabled:
+        return own.enabled
+    able = [one for one in multi.enabled if point in (points_of(one.name) or ())]
+    spread = {one.name for one in able if one.name not in own.disabled}
+    named = {one.name for one in own.enabled}
+    first = [one for one in own.enabled if one.name in spread]
+    middle = [one for one in able if one.name in spread - named]
+    last = [one for one in own.enabled if one.name not in spread]
+    return (*first, *middle, *last)

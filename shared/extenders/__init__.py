@@ -1,0 +1,1 @@
+"""HTTP extenders: the configured values, the port, and the client that calls them."""

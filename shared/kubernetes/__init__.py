@@ -1,0 +1,1 @@
+"""The Kubernetes API as the port `Cluster`: client, watches, writes and objects."""

@@ -1,0 +1,1 @@
+"""Requests to one API server: connections, credentials, discovery, permissions and the Lease."""

@@ -1,0 +1,119 @@
+"""What a live cluster must allow us, and what of it is missing (SelfSubjectAccessReview)."""
+
+import asyncio
+from typing import NamedTuple
+
+import msgspec
+
+from shared.adapters.structured_gather import together
+from shared.kubernetes.client.client import ApiError, KubeClient, Response
+from shared.kubernetes.client.discovery import WORKLOADS
+from shared.kubernetes.client.kinds import OTHER_KINDS
+from shared.model.election import Election
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+UNAUTHORIZED = 401
+TOO_MANY = 429
+SERVER_ERROR = 500
+AT_ONCE = 4
+"""Reviews asked side by side: they are writes to the server, which lets few in at a time."""
+TRIES = 30
+BUSY_S = 1.0
+
+GROUPS = "groups"
+"""Stands for the resource that the server has pod groups in."""
+
+
+class Permission(NamedTuple):
+    """A resource's attributes in a review; without a namespace in all of them."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str = ""
+    name: str = ""
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        """As in `create pods/binding` or `list nodes`."""
+        sub = f"/{self.subresource}" if self.subresource else ""
+        return f"{self.verb} {self.resource}{sub}{'.' + self.group if self.group else ''}"
+
+
+NEEDED = (
+    *(Permission(verb, "", "pods") for verb in ("list", "watch", "get", "delete")),
+    *(Permission(verb, "", "nodes") for verb in ("list", "watch")),
+    *(Permission(verb, "policy", "poddisruptionbudgets") for verb in ("list", "watch")),
+    *(Permission(verb, "scheduling.k8s.io", GROUPS) for verb in ("list", "watch")),
+    *(
+        Permission(verb, kind.group, kind.resource)
+        for kind in OTHER_KINDS
+        for verb in ("list", "watch")
+    ),
+    Permission("get", "", "namespaces", name="kube-system"),
+    Permission("create", "", "pods", "binding"),
+    *(Permission(verb, "", "persistentvolumes") for verb in ("get", "patch")),
+    *(Permission(verb, "", "persistentvolumeclaims") for verb in ("get", "patch")),
+    Permission("patch", "", "pods", "status"),
+    *(Permission(verb, "events.k8s.io", "events") for verb in ("create", "patch")),
+)
+
+
+def of_election(election: Election) -> list[Permission]:
+    """What it takes to stand by and to lead. Of creates a review cannot ask by name."""
+    group, where = "coordination.k8s.io", election.namespace
+    return [
+        Permission("create", group, "leases", namespace=where),
+        *(Permission(v, group, "leases", "", election.name, where) for v in ("get", "update")),
+    ]
+
+
+class _Status(msgspec.Struct):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Status
+
+
+async def missing_permissions(
+    client: KubeClient, groups_as: str = WORKLOADS, election: Election | None = None
+) -> list[str]:
+    """In words, such as `create pods/binding`; a busy server is asked again. With an election also
+    what that takes. Raises ApiError, ConnectionError, TimeoutError.
+    """
+    asked = [
+        needed._replace(resource=groups_as) if needed.resource == GROUPS else needed
+        for needed in NEEDED
+    ]
+    asked += [] if election is None else of_election(election)
+    room = asyncio.Semaphore(AT_ONCE)
+    allowed = await together(*(_is_allowed(client, room, needed) for needed in asked))
+    return [
+        str(needed) for needed, is_allowed in zip(asked, allowed, strict=True) if not is_allowed
+    ]
+
+
+async def _is_allowed(client: KubeClient, room: asyncio.Semaphore, needed: Permission) -> bool:
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": needed._asdict()},
+    }
+    async with room:
+        response = await _answered(client, msgspec.json.encode(review))
+    if response.ok:
+        return msgspec.json.decode(response.body, type=_Review).status.allowed
+    if response.status in (UNAUTHORIZED, TOO_MANY) or response.status >= SERVER_ERROR:
+        raise ApiError(response.status, response.message())
+    return True  # Whoever may not ask finds out by trying.
+
+
+async def _answered(client: KubeClient, review: bytes) -> Response:
+    """The last answer, where the server stays too busy or broken for all tries."""
+    for _ in range(TRIES - 1):
+        response = await client.request("POST", REVIEWS, review)
+        if response.status != TOO_MANY and response.status < SERVER_ERROR:
+            return response
+        await asyncio.sleep(response.retry_after_s or BUSY_S)
+    return await client.request("POST", REVIEWS, review)

@@ -1,0 +1,91 @@
+"""What a server has: in which version, if any, pod groups are served, and which other kinds.
+
+Groups are Workloads (1.35) or PodGroup objects (later). The API is young and each release of
+Kubernetes has another version of it, so it is asked for. Of several versions the newest that is
+known is read; those that nobody here knows are named once.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from shared.adapters.structured_gather import together
+from shared.kubernetes.client.client import ApiError, KubeClient
+from shared.kubernetes.client.kinds import Kind
+
+GROUP = "/apis/scheduling.k8s.io"
+NOT_FOUND = 404
+WORKLOADS, POD_GROUPS = "workloads", "podgroups"
+READ = (("v1beta1", POD_GROUPS), ("v1alpha2", POD_GROUPS), ("v1alpha1", WORKLOADS))
+"""Newest first. PodGroup objects have one shape in both versions, as far as it is read."""
+OF_OTHERS = ("v1", "v1beta1", "v1alpha2", "v1alpha1")
+"""Versions of the API group that are known, for PriorityClass if for nothing else."""
+
+log = logging.getLogger("muster.kube")
+
+
+class Collection(NamedTuple):
+    """Where groups are served, and as what."""
+
+    path: str
+    resource: str
+
+
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _Group(msgspec.Struct):
+    versions: list[_Version] = []
+
+
+class _Resource(msgspec.Struct):
+    name: str
+
+
+class _Resources(msgspec.Struct):
+    resources: list[_Resource] = []
+
+
+async def pod_groups(client: KubeClient) -> Collection | None:
+    """None where the server has none. Raises ApiError, ConnectionError, TimeoutError."""
+    body = await _get(client, GROUP)
+    if body is None:
+        return None
+    served = [one.version for one in msgspec.json.decode(body, type=_Group).versions]
+    found = None
+    for version, resource in READ:
+        if found is None and version in served and await _has(client, version, resource):
+            found = Collection(f"{GROUP}/{version}/{resource}", resource)
+    for version in served:
+        if version not in OF_OTHERS:
+            kept = f"groups are read from {found.path}" if found else "no groups are read"
+            log.warning("scheduling.k8s.io/%s is not known to this version: %s", version, kept)
+    return found
+
+
+async def served(client: KubeClient, kinds: Sequence[Kind]) -> list[Kind]:
+    """Those that the server has. Raises ApiError, ConnectionError, TimeoutError."""
+    bodies = await together(*(_get(client, f"{kind.path}?limit=1") for kind in kinds))
+    missing = [kind.path for kind, body in zip(kinds, bodies, strict=True) if body is None]
+    if missing:
+        log.warning("not served, so left out: %s", ", ".join(missing))
+    return [kind for kind, body in zip(kinds, bodies, strict=True) if body is not None]
+
+
+async def _has(client: KubeClient, version: str, resource: str) -> bool:
+    body = await _get(client, f"{GROUP}/{version}")
+    if body is None:
+        return False
+    return any(one.name == resource for one in msgspec.json.decode(body, type=_Resources).resources)
+
+
+async def _get(client: KubeClient, path: str) -> bytes | None:
+    try:
+        return await client.get(path)
+    except ApiError as error:
+        if error.status != NOT_FOUND:
+            raise
+        return None

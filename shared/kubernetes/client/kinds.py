@@ -1,0 +1,144 @@
+"""The kinds of other objects that are watched: where they are served, and what of them is read.
+
+Fields that are not named here are never decoded: the status of a ReplicaSet changes with each of
+its pods, and says nothing to anybody who decides where pods go.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shared.kubernetes.objects import volume_objects
+from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.volume_objects import INT32_MAX, identity, pairs, selector
+from shared.model import cluster_objects as model
+from shared.model.cluster_objects import ClusterObject
+
+IDENTITY = [(name, str, "") for name in ("name", "namespace", "uid", "resourceVersion")]
+
+
+class Kind(NamedTuple):
+    """A kind. `read` raises WorldError."""
+
+    name: str
+    group: str
+    resource: str
+    item: Any
+    read: Callable[[Fields], ClusterObject]
+
+    @property
+    def path(self) -> str:
+        """All namespaces' objects."""
+        return (
+            f"/apis/{self.group}/v1/{self.resource}" if self.group else f"/api/v1/{self.resource}"
+        )
+
+    def value(self, item: msgspec.Struct) -> ClusterObject:
+        """What an object says. Raises WorldError."""
+        document = msgspec.to_builtins(item)
+        meta = document["metadata"]
+        name = f"{meta['namespace']}/{meta['name']}".lstrip("/")
+        return self.read(Fields(f"{self.name} {name}", "", document))
+
+
+def _kind(
+    name: str, group: str, resource: str, read: Callable[[Fields], ClusterObject], *paths: str
+) -> Kind:
+    """`paths` are the fields that are read besides the object's identity."""
+    inner: dict[str, list[Any]] = {"metadata": list(IDENTITY)}
+    fields: list[Any] = []
+    for path in paths:
+        outer, _, field = path.rpartition(".")
+        (inner.setdefault(outer, []) if outer else fields).append((field, Any, None))
+    for outer, own in inner.items():
+        part: Any = msgspec.defstruct(f"{name}_{outer}", own)
+        fields.append((outer, part) if outer == "metadata" else (outer, part | None, None))
+    fields.sort(key=len)  # a struct's fields without a default come first
+    return Kind(name, group, resource, msgspec.defstruct(name, fields), read)
+
+
+def _priority_class(document: Fields) -> ClusterObject:
+    return model.PriorityClass(
+        **identity(document),
+        value=document.integer("value", 0, -INT32_MAX - 1, INT32_MAX),
+        is_default=document.flag("globalDefault"),
+        never_preempts=document.text("preemptionPolicy") == "Never",
+    )
+
+
+def _namespace(document: Fields) -> ClusterObject:
+    labels = pairs(document.child("metadata"), "labels")
+    return model.Namespace(**identity(document), labels=labels)
+
+
+def _service(document: Fields) -> ClusterObject:
+    selector = pairs(document.child("spec"), "selector")
+    return model.Service(**identity(document), selector=selector)
+
+
+def _replication_controller(document: Fields) -> ClusterObject:
+    selector = pairs(document.child("spec"), "selector")
+    return model.ReplicationController(**identity(document), selector=selector)
+
+
+def _replica_set(document: Fields) -> ClusterObject:
+    return model.ReplicaSet(**identity(document), selector=selector(document.child("spec")))
+
+
+def _stateful_set(document: Fields) -> ClusterObject:
+    return model.StatefulSet(**identity(document), selector=selector(document.child("spec")))
+
+
+APPS, STORAGE = "apps", "storage.k8s.io"
+VOLUME_SPEC = (
+    *("spec.capacity", "spec.accessModes", "spec.volumeMode", "spec.storageClassName"),
+    *("spec.volumeAttributesClassName", "spec.claimRef", "spec.nodeAffinity", "spec.csi"),
+    *(f"spec.{kind}" for kind in volume_objects.DISKS),
+)
+CLAIM_SPEC = (
+    *("spec.volumeName", "spec.storageClassName", "spec.volumeAttributesClassName"),
+    *("spec.accessModes", "spec.volumeMode", "spec.resources", "spec.selector"),
+)
+OTHER_KINDS = (
+    _kind(
+        *("PriorityClass", "scheduling.k8s.io", "priorityclasses", _priority_class),
+        *("value", "globalDefault", "preemptionPolicy"),
+    ),
+    _kind("Namespace", "", "namespaces", _namespace, "metadata.labels"),
+    _kind("Service", "", "services", _service, "spec.selector"),
+    _kind(
+        *("ReplicationController", "", "replicationcontrollers", _replication_controller),
+        "spec.selector",
+    ),
+    _kind("ReplicaSet", APPS, "replicasets", _replica_set, "spec.selector"),
+    _kind("StatefulSet", APPS, "statefulsets", _stateful_set, "spec.selector"),
+    _kind(
+        *("PersistentVolume", "", "persistentvolumes", volume_objects.volume),
+        *(*VOLUME_SPEC, "status.phase"),
+        *("metadata.labels", "metadata.annotations", "metadata.deletionTimestamp"),
+    ),
+    _kind(
+        *("PersistentVolumeClaim", "", "persistentvolumeclaims", volume_objects.claim),
+        *(*CLAIM_SPEC, "status.phase"),
+        *("metadata.annotations", "metadata.deletionTimestamp"),
+        "metadata.ownerReferences",
+    ),
+    _kind(
+        *("StorageClass", STORAGE, "storageclasses", volume_objects.storage_class),
+        *("provisioner", "volumeBindingMode", "allowedTopologies"),
+    ),
+    _kind(
+        *("CSINode", STORAGE, "csinodes", volume_objects.csi_node),
+        *("spec.drivers", "metadata.annotations"),
+    ),
+    _kind("CSIDriver", STORAGE, "csidrivers", volume_objects.csi_driver, "spec.storageCapacity"),
+    _kind(
+        *("CSIStorageCapacity", STORAGE, "csistoragecapacities", volume_objects.csi_capacity),
+        *("storageClassName", "nodeTopology", "capacity", "maximumVolumeSize"),
+    ),
+    _kind(
+        *("VolumeAttachment", STORAGE, "volumeattachments", volume_objects.attachment),
+        *("spec.attacher", "spec.nodeName", "spec.source"),
+    ),
+)

@@ -1,0 +1,249 @@
+"""One Lease, so that of several processes for the same pods one decides and the others stand by.
+
+The rules are those of Kubernetes' own clients (client-go, tools/leaderelection): a record that did
+not change for as long as it says is nobody's any more, by the clock of who looks. One rule is
+stricter: whoever could not renew in time writes nothing until it has, also when its process was
+stopped meanwhile; and it goes on when nobody else led. docs/adr/0018 says why this is not the
+library's elector.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from math import inf
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from shared.kubernetes.client.client import ApiError, KubeClient
+from shared.kubernetes.client.http_wire import NotSent
+from shared.model.election import Election
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+NOT_FOUND, CONFLICT = 404, 409
+JITTER = 1.2
+"""Candidates wait for up to so many periods, so that they do not all come at once."""
+
+log = logging.getLogger("muster.kube")
+
+
+class LeaseLost(Exception):
+    """Somebody else leads."""
+
+    def __init__(self, holder: str) -> None:
+        """`holder` is the other one's identity."""
+        super().__init__(holder)
+        self.holder = holder
+
+
+class _Spec(msgspec.Struct, omit_defaults=True):
+    holderIdentity: str | None = None
+    leaseDurationSeconds: int | None = None
+    acquireTime: str | None = None
+    renewTime: str | None = None
+    leaseTransitions: int | None = None
+
+
+class _Lease(msgspec.Struct, omit_defaults=True):
+    """`metadata` and what else there is go back as they came."""
+
+    metadata: dict[str, Any]
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    apiVersion: str = ""
+    kind: str = ""
+
+
+_lease = msgspec.json.Decoder(_Lease)
+
+
+class Elector:
+    """A candidate for one Lease, and its leader."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        election: Election,
+        identity: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`identity` is known to be nobody else's; `clock` in seconds, from anywhere."""
+        self._client, self.election, self.identity = client, election, identity
+        self._clock = clock
+        self._collection = LEASES.format(quote(election.namespace, safe=""))
+        self._path = f"{self._collection}/{quote(election.name, safe='')}"
+        # What we wrote last; None = to be read again.
+        self._ours: _Lease | None = None
+        self._seen: tuple[_Spec | None, float] = (None, 0.0)
+        self._renewed_s = -inf
+        self._renewed = asyncio.Event()
+        self._is_over = False
+
+    async def acquire(self, told: Callable[[str], None]) -> None:
+        """Wait until we lead; `told` hears whom we wait for, and why nothing is known."""
+        said = ""
+        while True:
+            try:
+                # It asks twice: what it is now, then to change it.
+                async with asyncio.timeout(2 * self.election.renew_s):
+                    holder = await self._try()
+                if holder == self.identity:
+                    return
+                words = f"{holder} leads" if holder else said
+            except (ConnectionError, TimeoutError) as error:
+                words = f"the cluster does not answer: {_words(error)}"
+            if words != said:
+                told(words)
+                said = words
+            await asyncio.sleep(self.election.retry_s * (1.0 + JITTER * random.random()))
+
+    async def keep(self) -> None:
+        """Renew until somebody else leads: LeaseLost, after which nothing more is written."""
+        is_late = False
+        # From a request, not from its answer: a server that takes half of `renew_s` for each would
+        # else find us late each time.
+        rest_s = self._renewed_s + self.election.retry_s - self._clock()
+        while True:
+            await asyncio.sleep(max(0.0, rest_s))
+            began_s = self._clock()
+            try:
+                async with asyncio.timeout(self.election.renew_s):
+                    await self._try()
+            except (ConnectionError, TimeoutError) as error:
+                log.info("the lease %s was not renewed: %s", self.election, _words(error))
+            if self._is_late() and not is_late:
+                log.warning("the lease %s is not renewed: nothing is written", self.election)
+            is_late = self._is_late()
+            rest_s = began_s + self.election.retry_s - self._clock()
+
+    async def may_write(self) -> None:
+        """Wait while it is not certain that we lead. Raises NotSent when somebody else does."""
+        while self._is_late() and not self._is_over:
+            self._renewed.clear()
+            await self._renewed.wait()
+        if self._is_over:
+            raise NotSent(f"the lease {self.election} is not ours any more")
+
+    async def release(self) -> None:
+        """Let the next one lead at once, if the server answers."""
+        was_over = self._is_over
+        self._end()
+        if was_over or self._renewed_s == -inf:
+            return
+        try:
+            async with asyncio.timeout(self.election.renew_s):
+                while not await self._leave():
+                    pass
+        except (ConnectionError, TimeoutError) as error:
+            log.info("the lease %s was not released: %s", self.election, _words(error))
+
+    async def _leave(self) -> bool:
+        """Nobody's after it, or somebody else's; False = written meanwhile, as by a renewal of ours
+        whose answer nobody waited for.
+        """
+        lease, self._ours = self._ours or await self._read(), None
+        if lease is None or lease.spec.holderIdentity != self.identity:
+            return True
+        now = _now()
+        spec = msgspec.structs.replace(
+            lease.spec, holderIdentity="", leaseDurationSeconds=1, renewTime=now, acquireTime=now
+        )
+        body = msgspec.json.encode(msgspec.structs.replace(lease, spec=spec))
+        response = await self._client.request("PUT", self._path, body)
+        if response.ok or response.status in (NOT_FOUND, CONFLICT):
+            return response.ok
+        raise ApiError(response.status, response.message())
+
+    def _is_late(self) -> bool:
+        return self._clock() - self._renewed_s > self.election.renew_s
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._renewed.set()
+
+    async def _try(self) -> str:
+        """Who leads after one attempt; empty = not known. Raises ConnectionError, TimeoutError, and
+        LeaseLost when we led and somebody else has since.
+        """
+        if self._ours is not None and await self._write(self._ours):
+            return self.identity
+        # Not ours yet, or somebody changed it or took it away: what it is now decides.
+        found = await self._read()
+        if found is None:
+            return self.identity if await self._write(None) else ""
+        holder = found.spec.holderIdentity or ""
+        if holder != self.identity and self._renewed_s > -inf:
+            self._end()
+            raise LeaseLost(holder or "another one, which has left again,")
+        if holder not in ("", self.identity) and self._is_valid(found.spec):
+            return holder
+        return self.identity if await self._write(found) else ""
+
+    def _is_valid(self, spec: _Spec) -> bool:
+        """Whether its holder may still count on it, for all that was seen from here."""
+        return self._clock() - self._seen[1] <= (spec.leaseDurationSeconds or 0)
+
+    async def _read(self) -> _Lease | None:
+        response = await self._client.request("GET", self._path)
+        if response.status == NOT_FOUND:
+            return None
+        if not response.ok:
+            raise ApiError(response.status, response.message())
+        found = _decoded(response.body)
+        if found.spec != self._seen[0]:
+            self._seen = (found.spec, self._clock())
+        return found
+
+    async def _write(self, found: _Lease | None) -> bool:
+        """Ours, where nobody wrote since it was read."""
+        # From before the request: that is when it can be as late as others think.
+        began_s = self._clock()
+        body = msgspec.json.encode(self._claimed(found))
+        if found is None:
+            response = await self._client.request("POST", self._collection, body)
+        else:
+            response = await self._client.request("PUT", self._path, body)
+        self._ours = None
+        if response.status in (NOT_FOUND, CONFLICT):
+            return False
+        if not response.ok:
+            raise ApiError(response.status, response.message())
+        self._ours = _decoded(response.body)
+        self._renewed_s = began_s
+        self._renewed.set()
+        return True
+
+    def _claimed(self, found: _Lease | None) -> _Lease:
+        now = _now()
+        metadata = {"name": self.election.name, "namespace": self.election.namespace}
+        lease = found or _Lease(metadata, _Spec(), "coordination.k8s.io/v1", "Lease")
+        was_ours = lease.spec.holderIdentity == self.identity
+        transitions = lease.spec.leaseTransitions or 0
+        spec = msgspec.structs.replace(
+            lease.spec,
+            holderIdentity=self.identity,
+            leaseDurationSeconds=self.election.lease_s,
+            acquireTime=lease.spec.acquireTime if was_ours else now,
+            renewTime=now,
+            leaseTransitions=transitions if was_ours or found is None else transitions + 1,
+        )
+        return msgspec.structs.replace(lease, spec=spec)
+
+
+def _decoded(body: bytes) -> _Lease:
+    try:
+        return _lease.decode(body)
+    except msgspec.DecodeError as error:
+        raise ApiError(200, f"a Lease that cannot be read: {error}") from error
+
+
+def _words(error: Exception) -> str:
+    return str(error) or "not in time"
+
+
+def _now() -> str:
+    """As Kubernetes writes a MicroTime."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

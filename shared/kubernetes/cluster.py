@@ -1,0 +1,272 @@
+"""A live Kubernetes API as the port `Cluster`: lists, watches, and what binding writes.
+
+One object serves one process. It decides nothing about pods, and remembers nothing that a new
+process would miss.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from shared.adapters.structured_gather import together
+from shared.kubernetes.client.client import KubeClient
+from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS, pod_groups, served
+from shared.kubernetes.client.kinds import OTHER_KINDS, Kind
+from shared.kubernetes.objects.structs import ListMeta, Meta
+from shared.kubernetes.watching.disrupted_pods import Disrupted
+from shared.kubernetes.watching.left_out import LeftOut, NotingReader
+from shared.kubernetes.watching.lists import list_into
+from shared.kubernetes.watching.merged_watch import LOOK_S, MergedWatch
+from shared.kubernetes.watching.pod_groups import Groups
+from shared.kubernetes.watching.pods import Pods
+from shared.kubernetes.watching.refused_pods import Refusals
+from shared.kubernetes.watching.resources import (
+    BUDGETS_PATH,
+    NODES_PATH,
+    PODS_PATH,
+    UNFINISHED,
+    GroupReader,
+    PodReader,
+    Reader,
+    budget_reader,
+    node_reader,
+    object_reader,
+)
+from shared.kubernetes.watching.watch import SILENT_S, ResourceWatch, Source
+from shared.kubernetes.writing.events import KubeEvents
+from shared.kubernetes.writing.writes import KubeWrites
+from shared.model.api_outcome import Answer
+from shared.ports.cluster import (
+    ALL_KINDS,
+    NO_MARKS,
+    OBJECTS,
+    BindRequest,
+    Marks,
+    PastBind,
+    PodRead,
+    PodRef,
+    VolumeRequest,
+    Watched,
+)
+
+KUBE_SYSTEM = "/api/v1/namespaces/kube-system"
+QUIET_S = (8, 12)
+"""A watch's last bookmark comes just before its end, so short watches of what seldom changes keep
+the joint revision close behind.
+"""
+NOTHING_WRITTEN: Mapping[str, int] = MappingProxyType({})
+
+log = logging.getLogger("muster.kube")
+
+
+class _Object(msgspec.Struct):
+    metadata: Meta
+
+
+class _Collection(msgspec.Struct):
+    metadata: ListMeta
+
+
+class KubeCluster:
+    """Implements the port `Cluster`."""
+
+    kinds = ALL_KINDS
+
+    def __init__(
+        self, client: KubeClient, schedulers: Sequence[str] = (), silent_s: float = SILENT_S
+    ) -> None:
+        """`schedulers` are the names that pods of ours carry; empty = all pods are ours."""
+        self._client = client
+        self._silent_s = silent_s
+        self._groups = Groups()
+        self._disrupted = Disrupted(client)
+        self._schedulers = frozenset(schedulers)
+        self.events = KubeEvents(client, (*schedulers, "muster")[0])
+        self.writes = KubeWrites(client, self.events)
+        self._sources = {
+            "nodes": Source(NODES_PATH, timeout_s=QUIET_S),
+            "budgets": Source(BUDGETS_PATH, timeout_s=QUIET_S),
+            "pods": Source(PODS_PATH, UNFINISHED),
+        }
+        self._others: dict[str, Kind] = {}
+        self._is_discovered = False
+        self._groups_as = WORKLOADS
+        self._refusals = Refusals(self._say)
+        # Once the first watch has told all that there was when it began.
+        self.caught_up = asyncio.Event()
+        self.left_out = LeftOut()
+
+    @property
+    def client(self) -> KubeClient:
+        """The connection beneath."""
+        return self._client
+
+    async def open(self) -> None:
+        """Read the credentials. Raises KubeconfigError."""
+        await self._client.open()
+
+    async def close(self) -> None:
+        """Close every connection. Idempotent."""
+        await self._refusals.close()
+        await self.writes.close()
+        await self.events.close()
+        await self._client.close()
+
+    # ------------------------------------------------------------------------------- observing
+
+    async def identity(self) -> str:
+        """The uid of kube-system. Raises ConnectionError, TimeoutError."""
+        body = await self._client.get(KUBE_SYSTEM)
+        return msgspec.json.decode(body, type=_Object).metadata.uid
+
+    async def pod_object(self, namespace: str, name: str) -> dict[str, Any]:
+        """A pod as it is now. Raises ConnectionError, TimeoutError."""
+        body = await self._client.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
+        return msgspec.json.decode(body, type=dict[str, Any])
+
+    async def node_objects(self) -> dict[str, dict[str, Any]]:
+        """All nodes as they are now, by name. Raises ConnectionError, TimeoutError."""
+        nodes = msgspec.json.decode(await self._client.get("/api/v1/nodes"), type=dict[str, Any])
+        return {one["metadata"]["name"]: one for one in nodes.get("items") or ()}
+
+    async def list_all(self, kind: str) -> Watched:
+        """Raises ConnectionError, TimeoutError."""
+        if kind == "gangs" and not await self._discover():
+            return Watched(await self.newest_revision(), ())
+        if kind == OBJECTS:
+            await self._discover()
+            lists = await together(*map(self._list, self._others))
+            events = tuple(event for listed in lists for event in listed.events)
+            marks = {name: at for listed in lists for name, at in listed.marks.items()}
+            oldest = min(marks.values(), default=0)
+            return Watched(oldest or await self.newest_revision(), events, marks)
+        return await self._list(kind)
+
+    async def _list(self, kind: str, at: int = 0) -> Watched:
+        if kind == "gangs":
+            self._groups.forget()
+        source, reader = self._sources[kind], self._reader(kind)
+        self.left_out.forget(reader.kind)
+        revision = await list_into(self._client, source.path, source.query, reader, at)
+        events = await self._disrupted.known(reader.take())
+        return Watched(revision, events, {kind: revision})
+
+    async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
+        """Raises Gone, Restored, ConnectionError."""
+        if await self._discover():
+            # Pods mean something only beside their groups, and another process may have watched
+            # before: groups as they were where their watch goes on, so that nothing is older.
+            listed = await self._list("gangs", max(since, marks.get("gangs", 0)))
+            if "gangs" not in marks:
+                yield Watched(since, listed.events)
+        watches = {}
+        # Groups first: pods mean something only beside them.
+        for kind in sorted(self._sources, key=lambda kind: kind == "pods"):
+            source, reader = self._sources[kind], self._reader(kind, self.writes.written)
+            begin = max(since, marks.get(kind, 0))
+            watch = ResourceWatch(self._client, source, reader, begin, self._silent_s)
+            watches[kind] = watch, reader
+        merged = MergedWatch(watches, since)
+        looking = asyncio.create_task(self._look(merged))
+        told = merged.run()
+        try:
+            async for watched in told:
+                events = await self._disrupted.known((*watched.events, *self._groups.news()))
+                yield Watched(watched.revision, events, watched.marks)
+        finally:
+            looking.cancel()
+            await told.aclose()  # type: ignore[attr-defined]
+
+    async def _look(self, merged: MergedWatch) -> None:
+        """Until this watch has caught up."""
+        newest = 0
+        while not self.caught_up.is_set():
+            await asyncio.sleep(LOOK_S)
+            with suppress(OSError, TimeoutError):
+                newest = newest or await self.newest_revision()
+            if newest and merged.has_caught_up(newest):
+                self.caught_up.set()
+
+    def _reader(self, kind: str, written: Mapping[str, int] = NOTHING_WRITTEN) -> Reader:
+        return NotingReader(self._reader_of(kind, written), self.left_out)
+
+    def _reader_of(self, kind: str, written: Mapping[str, int]) -> Reader:
+        """`written` is for watches alone: a pod that a list leaves out counts as gone."""
+        match kind:
+            case "nodes":
+                return node_reader()
+            case "budgets":
+                return budget_reader()
+            case "gangs" if self._groups_as == POD_GROUPS:
+                return GroupReader("PodGroup", self._groups.pod_group, self._groups.pod_group_gone)
+            case "gangs":
+                return GroupReader("Workload", self._groups.workload, self._groups.workload_gone)
+            case _ if kind in self._others:
+                return object_reader(self._others[kind])
+            case _:
+                return PodReader(Pods(self._schedulers, self._groups, self._refusals, written))
+
+    async def _say(self, pod: PodRef, message: str) -> PodRead:
+        (read,) = await self.writes.touch([pod], [message])
+        return read
+
+    async def _discover(self) -> bool:
+        """Find out what the server has; whether that is pod groups, in a version that is read."""
+        if not self._is_discovered:
+            found = await pod_groups(self._client)
+            if found is not None:
+                self._groups_as = found.resource
+                self._sources["gangs"] = Source(found.path, timeout_s=QUIET_S)
+            else:
+                self._sources.pop("gangs", None)
+            self._others = {kind.resource: kind for kind in await served(self._client, OTHER_KINDS)}
+            for kind in self._others.values():
+                self._sources[kind.resource] = Source(kind.path, timeout_s=QUIET_S)
+            self._is_discovered = True
+        return "gangs" in self._sources
+
+    async def groups_as(self) -> str:
+        """The resource that pod groups are read from. Raises ConnectionError, TimeoutError."""
+        await self._discover()
+        return self._groups_as
+
+    async def newest_revision(self) -> int:
+        """Raises ConnectionError, TimeoutError."""
+        body = await self._client.get(f"{NODES_PATH}?limit=1")
+        return int(msgspec.json.decode(body, type=_Collection).metadata.resourceVersion)
+
+    # -------------------------------------------------------------------------------- requests
+
+    async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
+        """See the port."""
+        return await self.writes.bind(requests)
+
+    async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
+        """See the port."""
+        return await self.writes.bind_volumes(requests)
+
+    async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
+        """See the port."""
+        return await self.writes.read(pods)
+
+    async def touch(
+        self, pods: Sequence[PodRef], messages: Sequence[str], reasons: Sequence[str] = ()
+    ) -> list[PodRead]:
+        """See the port."""
+        return await self.writes.touch(pods, messages, reasons)
+
+    async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
+        """See the port."""
+        return await self.writes.evict(pods, by)
+
+    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
+        """See the port."""
+        if are_new:
+            self.writes.counts.bound += len(binds)
+        for bind in binds:
+            self.events.scheduled_before(bind.pod, bind.node, bind.at_ms)

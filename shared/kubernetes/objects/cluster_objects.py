@@ -1,0 +1,236 @@
+"""Nodes, priority classes, disruption budgets and workloads of manifests; no pods."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+from msgspec import Struct
+
+from shared.kubernetes.objects import affinity
+from shared.kubernetes.objects.errors import shown
+from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.labels import HOSTNAME_LABEL
+from shared.kubernetes.objects.pod_templates import PRIORITY_MAX, PriorityClass, duration_ms
+from shared.kubernetes.objects.requests import GPU_MILLI
+from shared.model.images import packed
+from shared.model.objects import GPU, PODS, Budget, Gang, Node, Requirement
+
+GPU_MODEL_LABEL = "nvidia.com/gpu.product"
+GANG_TIMEOUT = "muster.io/gang-timeout"
+GANG_TIMEOUT_MS = 300_000
+COUNT_MAX = 1_000_000
+PODS_PER_NODE = 110
+INT64_MAX = (1 << 63) - 1
+POD_GROUPS_MAX = 8
+NODE_SPEC_FIELDS = {
+    *("taints", "unschedulable"),
+    *("podCIDR", "podCIDRs", "providerID", "externalID", "configSource"),
+}
+STATUS_FIELDS = {
+    *("allocatable", "capacity"),
+    *("addresses", "conditions", "config", "daemonEndpoints", "declaredFeatures", "features"),
+    *("images", "nodeInfo", "phase", "runtimeHandlers", "volumesAttached", "volumesInUse"),
+}
+WORKLOAD_VERSION = "scheduling.k8s.io/v1alpha1"
+
+
+def node_of(metadata: Fields, document: Fields) -> Node:
+    """A Node as it is written: allocatable (else capacity), labels, taints, whole GPUs."""
+    document.only(("apiVersion", "kind", "metadata", "spec", "status"))
+    spec, status = document.child("spec"), document.child("status")
+    spec.only(NODE_SPEC_FIELDS)
+    status.only(STATUS_FIELDS)
+    source = "allocatable" if status.has("allocatable") else "capacity"
+    amounts = status.amounts(source)
+    gpus = amounts.pop(GPU, 0)
+    if GPU_MILLI in amounts:
+        raise status.child(source).error(GPU_MILLI, f"nodes state whole devices as {GPU}")
+    if gpus > COUNT_MAX:
+        raise status.child(source).error(GPU, f"{gpus} is more than {COUNT_MAX}")
+    name = metadata.required_text("name")
+    labels = metadata.mapping("labels")
+    return Node(
+        uid=metadata.text("uid") or f"node.{name}",
+        name=name,
+        allocatable=tuple(sorted(amounts.items())),
+        labels=dict(sorted(labels.items())),
+        taints=affinity.taints(spec),
+        unschedulable=spec.flag("unschedulable"),
+        gpu_count=gpus,
+        gpu_model=labels.get(GPU_MODEL_LABEL, "") if gpus else "",
+        images=packed(_images(status)),
+    )
+
+
+def _images(status: Fields) -> Iterator[tuple[str, int]]:
+    """The images of a node by each of their names."""
+    for image in status.children("images"):
+        image.only(("names", "sizeBytes"))
+        size_bytes = image.integer("sizeBytes", 0, 0, INT64_MAX)
+        for name in image.texts("names"):
+            yield name, size_bytes
+
+
+def node_as_registered(node: Node) -> Node:
+    """With what a kubelet adds: the label with its name, and how many pods it takes."""
+    return msgspec.structs.replace(
+        node,
+        allocatable=tuple(sorted(({PODS: PODS_PER_NODE} | dict(node.allocatable)).items())),
+        labels=dict(sorted(({HOSTNAME_LABEL: node.name} | node.labels).items())),
+    )
+
+
+def priority_class_of(document: Fields) -> tuple[PriorityClass, bool]:
+    """A PriorityClass, and whether it is the default for pods that name none."""
+    known = ("apiVersion", "kind", "metadata", "value", "globalDefault", "description")
+    document.only((*known, "preemptionPolicy"))
+    if not document.has("value"):
+        raise document.error("value", "is required")
+    value = document.integer("value", 0, -(1 << 31), PRIORITY_MAX)
+    policies = ("PreemptLowerPriority", "Never")
+    policy = document.one_of("preemptionPolicy", policies, policies[0])
+    return PriorityClass(value, policy == "Never"), document.flag("globalDefault")
+
+
+class BudgetRule(Struct, frozen=True, kw_only=True):
+    """A PodDisruptionBudget before its pods are known. Shares are (amount, is percent)."""
+
+    uid: str
+    namespace: str
+    name: str
+    match_labels: tuple[tuple[str, str], ...]
+    match_expressions: tuple[Requirement, ...]
+    min_available: tuple[int, bool] | None = None
+    max_unavailable: tuple[int, bool] | None = None
+    allowed: int | None = None
+
+
+def budget_rule_of(metadata: Fields, document: Fields, namespace: str) -> BudgetRule:
+    """Read a PodDisruptionBudget."""
+    document.only(("apiVersion", "kind", "metadata", "spec", "status"))
+    spec, status = document.child("spec"), document.child("status")
+    spec.only(("selector", "minAvailable", "maxUnavailable", "unhealthyPodEvictionPolicy"))
+    labels, expressions = affinity.label_selector(spec.child("selector"))
+    least, most = _share(spec, "minAvailable"), _share(spec, "maxUnavailable")
+    if least is not None and most is not None:
+        raise spec.error("maxUnavailable", "minAvailable and maxUnavailable exclude each other")
+    allowed = None
+    if status.has("disruptionsAllowed"):
+        allowed = status.integer("disruptionsAllowed", 0, 0, COUNT_MAX)
+    disrupted = status.child("disruptedPods")
+    for pod in disrupted.values:
+        disrupted.time_ms(pod)
+    name = metadata.required_text("name")
+    return BudgetRule(
+        uid=metadata.text("uid") or f"budget.{namespace}.{name}",
+        namespace=namespace,
+        name=name,
+        match_labels=labels,
+        match_expressions=expressions,
+        min_available=least,
+        max_unavailable=most,
+        allowed=allowed,
+    )
+
+
+def _share(spec: Fields, key: str) -> tuple[int, bool] | None:
+    value = spec.values.get(key)
+    if value is None:
+        return None
+    if isinstance(value, str) and value.endswith("%") and value[:-1].isdigit():
+        percent = int(value[:-1][:9])
+        if percent <= 100:
+            return percent, True
+    elif isinstance(value, int) and not isinstance(value, bool):
+        return spec.integer(key, 0, 0, COUNT_MAX), False
+    raise spec.error(key, f"{shown(value)} is neither a count nor a percentage up to 100%")
+
+
+def budget_of(rule: BudgetRule, pods: int) -> Budget:
+    """The budget at the start, when all `pods` that it covers count as healthy."""
+    allowed = rule.allowed
+    if allowed is None and rule.max_unavailable is not None:
+        allowed = min(pods, _of(rule.max_unavailable, pods))
+    if allowed is None:
+        # Neither given: one pod must stay, as with minAvailable's default.
+        allowed = max(0, pods - _of(rule.min_available or (1, False), pods))
+    return Budget(
+        uid=rule.uid,
+        namespace=rule.namespace,
+        name=rule.name,
+        match_labels=rule.match_labels,
+        match_expressions=rule.match_expressions,
+        allowed=allowed,
+    )
+
+
+def _of(share: tuple[int, bool], pods: int) -> int:
+    amount, is_percent = share
+    return -(-pods * amount // 100) if is_percent else amount
+
+
+class Group(Struct, frozen=True):
+    """A pod group of a Workload: `min_count` 0 = basic policy, which gates nothing."""
+
+    min_count: int
+    timeout_ms: int
+
+
+def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
+    """The pod groups of a Workload by name."""
+    document.only(("apiVersion", "kind", "metadata", "spec", "status"))
+    if document.text("apiVersion") != WORKLOAD_VERSION:
+        raise document.error("apiVersion", f"must be {WORKLOAD_VERSION}")
+    annotations = metadata.child("annotations")
+    timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
+    spec = document.child("spec")
+    spec.only(("controllerRef", "podGroups"))
+    found: dict[str, Group] = {}
+    for group in spec.children("podGroups"):
+        group.only(("name", "policy"))
+        name = group.required_text("name")
+        if name in found:
+            raise group.error("name", f"{shown(name)} is a duplicate")
+        found[name] = Group(_min_count(group.child("policy")), timeout_ms)
+    if not 0 < len(found) <= POD_GROUPS_MAX:
+        raise spec.error("podGroups", f"must hold 1..{POD_GROUPS_MAX} groups")
+    return found
+
+
+POD_GROUP_READ = ("schedulingPolicy", "podGroupTemplateRef", "workloadRef")
+POD_GROUP_ELSEWHERE = ("priority", "priorityClassName", "preemptionPolicy", "disruptionMode")
+"""Fields that say nothing about where and when members start: pods carry priorities themselves."""
+ONE_BY_ONE: tuple[object, ...] = (None, "Pod", {"single": {}})
+"""How members may be preempted, in each version's words."""
+
+
+def group_of(metadata: Fields, spec: Fields) -> Group:
+    """A PodGroup object's group. What would have to be kept to and is not supported is refused."""
+    spec.only((*POD_GROUP_READ, *POD_GROUP_ELSEWHERE))
+    if spec.values.get("disruptionMode") not in ONE_BY_ONE:
+        raise spec.error("disruptionMode", "preempting a group as a whole is not supported")
+    annotations = metadata.child("annotations")
+    timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
+    return Group(_min_count(spec.child("schedulingPolicy")), timeout_ms)
+
+
+def _min_count(policy: Fields) -> int:
+    policy.only(("basic", "gang"))
+    if policy.has("basic") == policy.has("gang"):
+        raise policy.error("", "must be exactly one of basic, gang")
+    if policy.has("basic"):
+        policy.child("basic").only(())
+        return 0
+    gang = policy.child("gang")
+    gang.only(("minCount",))
+    if not gang.has("minCount"):
+        raise gang.error("minCount", "is required")
+    return gang.integer("minCount", 0, 1, COUNT_MAX)
+
+
+def gangs_of(keys: Iterable[tuple[str, Group]]) -> Iterator[Gang]:
+    """One gang per key that pods name, in the order they were first named."""
+    seen: set[str] = set()
+    for key, group in keys:
+        if key not in seen and group.min_count:
+            seen.add(key)
+            yield Gang(key=key, min_count=group.min_count, timeout_ms=group.timeout_ms)

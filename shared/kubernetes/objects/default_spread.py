@@ -1,0 +1,47 @@
+"""Services and controllers of manifests and cases: what pods are spread by where they say nothing
+about it themselves (the rule is in shared/model/default_spread.py).
+"""
+
+from shared.kubernetes.objects.affinity import label_selector
+from shared.kubernetes.objects.fields import Fields
+from shared.model import cluster_objects as model
+from shared.model.default_spread import CONTROLLERS, Spreader, owner_of
+
+SERVICE = "Service"
+SPREADING = (SERVICE, *CONTROLLERS)
+DEPLOYMENT = "Deployment"
+
+
+def revision_name(deployment: str) -> str:
+    """What the ReplicaSet is called that a Deployment of a world would have made."""
+    return f"{deployment}.1"
+
+
+def spreader_of(document: Fields, metadata: Fields, namespace: str) -> Spreader:
+    """An object of one of these kinds; of a Deployment the ReplicaSet."""
+    kind, spec = document.text("kind"), document.child("spec")
+    if kind in (SERVICE, "ReplicationController"):
+        pairs = tuple(sorted(spec.mapping("selector").items()))
+        made = model.Service if kind == SERVICE else model.ReplicationController
+        return made(**_who(kind, metadata, namespace), selector=pairs)
+    selector = model.LabelSelector(*label_selector(spec.child("selector")))
+    who = _who(kind, metadata, namespace)
+    if kind == DEPLOYMENT:
+        who |= {"name": revision_name(who["name"])}
+    selecting = model.StatefulSet if kind == "StatefulSet" else model.ReplicaSet
+    return selecting(**who, selector=selector)
+
+
+def _who(kind: str, metadata: Fields, namespace: str) -> dict[str, str]:
+    name = metadata.required_text("name")
+    uid = metadata.text("uid") or f"{kind.lower()}.{namespace}.{name}"
+    return {"uid": uid, "name": name, "namespace": namespace}
+
+
+def controller_of(metadata: Fields) -> str:
+    """Who controls a pod, if it is of a kind that spreads; else empty."""
+    for owner in metadata.children("ownerReferences"):
+        if owner.flag("controller"):
+            kind, version = owner.text("kind"), owner.text("apiVersion")
+            return owner_of(kind, version, owner.required_text("name"))
+    return ""

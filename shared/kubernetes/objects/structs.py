@@ -1,0 +1,208 @@
+"""The scheduling-relevant fields of Kubernetes objects as structs: all else is never decoded.
+
+`Raw` fields are decoded later, and only once for each distinct value (see watching/templates.py).
+"""
+
+from typing import Any, Generic, TypeVar
+
+from msgspec import Raw, Struct
+
+NOTHING = Raw(b"")
+
+
+class Meta(Struct):
+    """An object's metadata."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+    creationTimestamp: str | None = None
+    deletionTimestamp: str | None = None
+    labels: Raw = NOTHING
+
+
+class ListMeta(Struct, rename={"continue_": "continue"}):
+    """A list's metadata."""
+
+    resourceVersion: str = ""
+    continue_: str = ""
+
+
+Item = TypeVar("Item")
+
+
+class Listed(Struct, Generic[Item]):
+    """A page of a list."""
+
+    metadata: ListMeta
+    items: list[Item] | None = None
+
+
+class Change(Struct, Generic[Item]):
+    """One line of a watch."""
+
+    type: str
+    object: Item
+
+
+class RawContainer(Struct, omit_defaults=True):
+    """What of a container decides where its pod fits."""
+
+    name: str = ""
+    resources: Raw = NOTHING
+    ports: Raw = NOTHING
+    restartPolicy: str | None = None
+    image: str | None = None
+
+
+class RawVolume(Struct, omit_defaults=True):
+    """Only the volumes that decide something; of an ephemeral one the name names its claim."""
+
+    name: str = ""
+    persistentVolumeClaim: Raw = NOTHING
+    ephemeral: Raw = NOTHING
+    image: Raw = NOTHING
+    awsElasticBlockStore: Raw = NOTHING
+    azureDisk: Raw = NOTHING
+    cinder: Raw = NOTHING
+    gcePersistentDisk: Raw = NOTHING
+    iscsi: Raw = NOTHING
+    portworxVolume: Raw = NOTHING
+    rbd: Raw = NOTHING
+
+
+class RawPodSpec(Struct, omit_defaults=True):
+    """A pod's spec without what differs between equal pods."""
+
+    containers: list[RawContainer] = []
+    initContainers: list[RawContainer] | None = None
+    overhead: Raw = NOTHING
+    resources: Raw = NOTHING
+    nodeSelector: Raw = NOTHING
+    affinity: Raw = NOTHING
+    tolerations: Raw = NOTHING
+    schedulingGates: Raw = NOTHING
+    topologySpreadConstraints: Raw = NOTHING
+    resourceClaims: Raw = NOTHING
+    volumes: list[RawVolume] | None = None
+    priority: int | None = None
+    preemptionPolicy: str | None = None
+    schedulerName: str = ""
+    hostNetwork: bool | None = None
+    workloadRef: Raw = NOTHING
+    schedulingGroup: Raw = NOTHING
+    nodeName: str | None = None
+
+
+class RawContainerStatus(Struct, omit_defaults=True):
+    """What a container has, and what it was granted (resized in place)."""
+
+    name: str = ""
+    resources: Raw = NOTHING
+    allocatedResources: Raw = NOTHING
+
+
+class RawCondition(Struct, omit_defaults=True):
+    """A pod's condition."""
+
+    type: str = ""
+    reason: str = ""
+
+
+class PodStatus(Struct, frozen=True):
+    """A pod's phase, when it was started, and what its containers have."""
+
+    phase: str = ""
+    startTime: str | None = None
+    containerStatuses: Raw = NOTHING
+    initContainerStatuses: Raw = NOTHING
+    conditions: Raw = NOTHING
+
+
+NO_STATUS = PodStatus()
+
+
+class PodMeta(Meta):
+    """Metadata with who made the object, and annotations, which only plugins of users read."""
+
+    annotations: Raw = NOTHING
+    ownerReferences: Raw = NOTHING
+
+
+class RawPod(Struct):
+    """A pod."""
+
+    metadata: PodMeta
+    spec: RawPodSpec
+    status: PodStatus = NO_STATUS
+
+
+class RawNodeSpec(Struct, frozen=True, omit_defaults=True):
+    """A node's spec."""
+
+    taints: Raw = NOTHING
+    unschedulable: bool | None = None
+
+
+class RawImage(Struct, frozen=True):
+    """An image that a node has, with all its names."""
+
+    names: list[str] | None = None
+    sizeBytes: int = 0
+
+
+class RawNodeStatus(Struct, frozen=True, omit_defaults=True):
+    """What a node has."""
+
+    allocatable: Raw = NOTHING
+    capacity: Raw = NOTHING
+    images: list[RawImage] | None = None
+
+
+NO_NODE_SPEC, NO_NODE_STATUS = RawNodeSpec(), RawNodeStatus()
+
+
+class RawNode(Struct):
+    """A node."""
+
+    metadata: Meta
+    spec: RawNodeSpec = NO_NODE_SPEC
+    status: RawNodeStatus = NO_NODE_STATUS
+
+
+class BudgetSpec(Struct, frozen=True):
+    """A disruption budget's selector; its numbers are summed up in the status."""
+
+    selector: dict[str, Any] | None = None
+
+
+class BudgetStatus(Struct, frozen=True):
+    """What the disruption controller allows, and whose evictions it has yet to see."""
+
+    disruptionsAllowed: int = 0
+    disruptedPods: dict[str, Any] | None = None
+
+
+NO_BUDGET_SPEC, NO_BUDGET_STATUS = BudgetSpec(), BudgetStatus()
+
+
+class RawBudget(Struct):
+    """A PodDisruptionBudget."""
+
+    metadata: Meta
+    spec: BudgetSpec = NO_BUDGET_SPEC
+    status: BudgetStatus = NO_BUDGET_STATUS
+
+
+class GroupMeta(Meta):
+    """Metadata with annotations."""
+
+    annotations: dict[str, str] | None = None
+
+
+class RawGroup(Struct):
+    """A Workload, or a PodGroup, of scheduling.k8s.io."""
+
+    metadata: GroupMeta
+    spec: dict[str, Any] = {}

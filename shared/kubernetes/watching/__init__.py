@@ -1,0 +1,1 @@
+"""Lists and watches: how objects of the API become events for ingest. Writes are in `writing`."""

@@ -1,0 +1,101 @@
+"""The watches of several resources as one stream with one revision (docs/adr/0010).
+
+The joint revision is the lowest that every watch has confirmed, so whoever resumes from it misses
+nothing. How far each has got is told beside it, so that nothing has to be told again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+
+from shared.events.base import Event
+from shared.kubernetes.watching.resources import Reader
+from shared.kubernetes.watching.watch import ResourceWatch
+from shared.ports.cluster import Watched
+
+PACE_S = 0.02
+"""How far apart deliveries begin. The API server sends every change by itself, each would cost the
+services a round of turns, and equal pods are told together: the processor that this spares is the
+API server's where both share a machine. What comes after a pause is delivered at once.
+"""
+AHEAD = 64
+"""Pieces of streams that may wait for the consumer."""
+LOOK_S, QUIET_LOOKS = 0.01, 20
+"""A server sends at once what it has: if so many looks find no word of it, there is no more. Looks
+are counted, not time, because a busy loop reads late.
+"""
+
+
+class MergedWatch:
+    """Runs the watches side by side while it is iterated over."""
+
+    def __init__(self, watches: Mapping[str, tuple[ResourceWatch, Reader]], since: int) -> None:
+        """Each watch, by its resource, feeds its own reader."""
+        self._watches = watches
+        self._revision = since
+        self._told = {name: watch.confirmed for name, (watch, _) in watches.items()}
+        self._pieces = 0
+        self._come, self._room = asyncio.Event(), asyncio.Event()
+        self._is_handed_over = True
+        # Of each watch how often it had been heard, and how many looks ago it was heard last.
+        self._looks = dict.fromkeys(watches, (0, 0))
+
+    async def run(self) -> AsyncIterator[Watched]:
+        """Raises Gone, Restored."""
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(self._follow(watch)) for watch, _ in self._watches.values()]
+        for task in tasks:
+            task.add_done_callback(lambda _: self._come.set())
+        try:
+            while True:
+                await self._come.wait()
+                self._come.clear()
+                for task in tasks:
+                    if task.done():
+                        task.result()
+                watched = self._take()
+                if watched is not None:
+                    began_s = loop.time()
+                    self._is_handed_over = False
+                    yield watched
+                    self._is_handed_over = True
+                    await asyncio.sleep(max(0.0, began_s + PACE_S - loop.time()))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def has_caught_up(self, newest: int) -> bool:
+        """Whether all that there was at this revision was handed over; to be asked each LOOK_S."""
+        is_told = []
+        for name, (watch, _) in self._watches.items():
+            heard, looks = self._looks[name]
+            looks = looks + 1 if watch.heard == heard else 0
+            self._looks[name] = watch.heard, looks
+            is_quiet = watch.heard > 0 and looks >= QUIET_LOOKS
+            is_told.append(watch.confirmed >= newest or is_quiet)
+        return self._is_handed_over and not self._pieces and all(is_told)
+
+    async def _follow(self, watch: ResourceWatch) -> None:
+        async for _ in watch.run():
+            self._pieces += 1
+            self._come.set()
+            if self._pieces >= AHEAD:
+                self._room.clear()
+                await self._room.wait()
+
+    def _take(self) -> Watched | None:
+        """Everything that waits, as one delivery; None when it says nothing new."""
+        self._pieces = 0
+        self._room.set()
+        # A reader holds what its watch has confirmed, no more and no less.
+        events: list[Event] = [
+            event for _, reader in self._watches.values() for event in reader.take()
+        ]
+        confirmed = {name: watch.confirmed for name, (watch, _) in self._watches.items()}
+        joint = min(confirmed.values())
+        if not events and joint <= self._revision:
+            return None
+        self._revision = max(self._revision, joint)
+        marks = {name: at for name, at in confirmed.items() if at > self._told[name]}
+        self._told |= marks
+        return Watched(self._revision, tuple(events), marks)

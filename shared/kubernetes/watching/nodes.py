@@ -1,0 +1,87 @@
+"""Nodes and disruption budgets of a live API to the domain's values; unchanged ones left out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from shared.kubernetes.objects import affinity
+from shared.kubernetes.objects.cluster_objects import node_of
+from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.structs import RawBudget, RawNode
+from shared.kubernetes.watching.templates import raw_json
+from shared.model.cluster_objects import ClusterObject
+from shared.model.images import packed
+from shared.model.objects import Budget, Node
+
+
+class Unchanged:
+    """Remembers what was told by uid."""
+
+    def __init__(self) -> None:
+        """Nothing."""
+        self._told: dict[str, Any] = {}
+
+    def is_new(self, value: Node | Budget | ClusterObject) -> bool:
+        """Whether it differs from what was told last."""
+        if self._told.get(value.uid) == value:
+            return False
+        self._told[value.uid] = value
+        return True
+
+    def forget(self, uid: str = "") -> None:
+        """It is gone; all of them without a uid."""
+        if uid:
+            self._told.pop(uid, None)
+        else:
+            self._told.clear()
+
+
+def node_from(raw: RawNode) -> Node:
+    """Raises WorldError, ValueError (a field that is no object)."""
+    meta, what = raw.metadata, f"Node {raw.metadata.name}"
+    status: dict[str, Any] = {}
+    for name in ("allocatable", "capacity"):
+        value = raw_json(getattr(raw.status, name))
+        if value is not None:
+            status[name] = value
+    spec = {"taints": raw_json(raw.spec.taints), "unschedulable": raw.spec.unschedulable}
+    metadata = {"name": meta.name, "uid": meta.uid, "labels": raw_json(meta.labels)}
+    node = node_of(
+        Fields(what, "metadata", metadata), Fields(what, "", {"spec": spec, "status": status})
+    )
+    return msgspec.structs.replace(node, images=packed(_images(raw))) if raw.status.images else node
+
+
+def _images(raw: RawNode) -> Iterator[tuple[str, int]]:
+    """Fifty of them are in each heartbeat: read without a look at every single field."""
+    for image in raw.status.images or ():
+        for name in image.names or ():
+            yield name, max(image.sizeBytes, 0)
+
+
+def budget_from(raw: RawBudget) -> Budget:
+    """With names for `disrupted` (see kube_disrupted). Raises WorldError."""
+    meta = raw.metadata
+    what = f"PodDisruptionBudget {meta.namespace}/{meta.name}"
+    selector = Fields(what, "spec.selector", raw.spec.selector or {})
+    labels, expressions = affinity.label_selector(selector)
+    return Budget(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        match_labels=labels,
+        match_expressions=expressions,
+        allowed=max(0, raw.status.disruptionsAllowed),
+        disrupted=tuple(sorted(raw.status.disruptedPods or ())),
+    )
+
+
+def what_of(kind: str, item: msgspec.Raw) -> str:
+    """How to name an object that cannot be decoded."""
+    try:
+        values = msgspec.json.decode(item)
+        meta = values["metadata"]
+        return f"{kind} {meta.get('namespace', '')}/{meta['name']}".replace(" /", " ")
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        return f"{kind} without a name"

@@ -1,0 +1,107 @@
+"""Pod groups as gangs: which keys are known, and what to tell about them.
+
+In 1.35 groups are parts of a Workload; pods name a workload's group and perhaps a replica of it,
+and each replica is a gang of its own, which is known only from the pods. Later each group is an
+object.
+A basic group gates nothing.
+"""
+
+from shared.events.base import Event
+from shared.events.observed import GangsDeletedSeen, GangsSeen
+from shared.kubernetes.objects.cluster_objects import WORKLOAD_VERSION, Group, group_of, groups_of
+from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.pod_templates import WorkloadRef
+from shared.kubernetes.objects.structs import RawGroup
+from shared.model.columns import join
+from shared.model.objects import Gang
+
+
+class Groups:
+    """Pod groups by `namespace/workload/group` or `namespace/group`, and the keys pods name."""
+
+    def __init__(self) -> None:
+        """None."""
+        self._groups: dict[str, Group] = {}
+        self._keys: dict[str, dict[str, bool]] = {}
+        self._of_workload: dict[str, tuple[str, ...]] = {}
+        self._news: list[Gang] = []
+
+    def gang_of(self, namespace: str, ref: WorkloadRef) -> str:
+        """The key of a pod's gang, empty when its group gates nothing."""
+        path = f"{namespace}/{ref.workload}/{ref.group}".replace("//", "/")
+        group = self._groups.get(path)
+        if group is not None and not group.min_count:
+            return ""
+        key = ref.key(namespace) if ref.workload else path
+        keys = self._keys.setdefault(path, {})
+        if key not in keys:
+            keys[key] = True
+            if group is not None and key != path:
+                self._news.append(_gang(key, group))
+        return key
+
+    def news(self) -> list[Event]:
+        """Gangs that became known through their pods since the last call."""
+        gangs, self._news = self._news, []
+        return [GangsSeen(tuple(gangs))] if gangs else []
+
+    def forget(self) -> None:
+        """No workloads; keys that pods name stay."""
+        self._groups.clear()
+        self._of_workload.clear()
+
+    def workload(self, raw: RawGroup) -> list[Event]:
+        """A workload as it is now. Raises WorldError."""
+        meta = raw.metadata
+        what = f"Workload {meta.namespace}/{meta.name}"
+        document = {"apiVersion": WORKLOAD_VERSION, "kind": "Workload", "spec": raw.spec}
+        metadata = Fields(what, "metadata", {"annotations": meta.annotations or {}})
+        groups = groups_of(metadata, Fields(what, "", document))
+        paths = {f"{meta.namespace}/{meta.name}/{name}": group for name, group in groups.items()}
+        owner = f"{meta.namespace}/{meta.name}"
+        return self._set(owner, paths)
+
+    def pod_group(self, raw: RawGroup) -> list[Event]:
+        """A group that is an object of its own, as it is now. Raises WorldError."""
+        meta = raw.metadata
+        owner = f"{meta.namespace}/{meta.name}"
+        what = f"PodGroup {owner}"
+        metadata = Fields(what, "metadata", {"annotations": meta.annotations or {}})
+        group = group_of(metadata, Fields(what, "spec", raw.spec))
+        return self._set(owner, {owner: group})
+
+    def pod_group_gone(self, raw: RawGroup) -> list[Event]:
+        """A deleted group."""
+        return self.workload_gone(raw)
+
+    def _set(self, owner: str, paths: dict[str, Group]) -> list[Event]:
+        """These are the owner's groups now."""
+        lost = [path for path in self._of_workload.get(owner, ()) if path not in paths]
+        events = self._drop(lost)
+        self._of_workload[owner] = tuple(paths)
+        self._groups.update(paths)
+        gangs = [_gang(key, group) for path, group in paths.items() for key in self._told(path)]
+        return [*events, GangsSeen(tuple(gangs))] if gangs else events
+
+    def workload_gone(self, raw: RawGroup) -> list[Event]:
+        """A deleted workload."""
+        owner = f"{raw.metadata.namespace}/{raw.metadata.name}"
+        return self._drop(list(self._of_workload.pop(owner, ())))
+
+    def _told(self, path: str) -> list[str]:
+        """Keys that there are gangs for; of a basic group those that pods named too early."""
+        keys = list(self._keys.get(path, ()))
+        if self._groups[path].min_count and path not in keys:
+            keys.append(path)
+        return keys
+
+    def _drop(self, paths: list[str]) -> list[Event]:
+        keys = [key for path in paths for key in self._told(path)]
+        for path in paths:
+            del self._groups[path]
+        return [GangsDeletedSeen(join(keys))] if keys else []
+
+
+def _gang(key: str, group: Group) -> Gang:
+    # A basic group starts with its first pod.
+    return Gang(key=key, min_count=max(1, group.min_count), timeout_ms=group.timeout_ms)

@@ -1,0 +1,74 @@
+"""Pods that run with other resources than their spec asks for: resized in place (KEP-1287).
+
+Kubelets tell for every container what it has. Nearly always that is what the spec says, word for
+word: such a pod stays one of many equal ones, and nothing more of it is read.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from shared.kubernetes.objects.structs import (
+    NOTHING,
+    PodStatus,
+    RawCondition,
+    RawContainer,
+    RawContainerStatus,
+    RawPod,
+)
+
+RESOURCES, PENDING = b'"resources"', b'"PodResizePending"'
+
+
+class RawResources(msgspec.Struct):
+    """What a container asks for."""
+
+    requests: msgspec.Raw = NOTHING
+
+
+class Resized(msgspec.Struct, omit_defaults=True):
+    """What of a status says what the pod takes, as JSON of a status once more."""
+
+    containerStatuses: list[RawContainerStatus] = []
+    initContainerStatuses: list[RawContainerStatus] = []
+    conditions: list[RawCondition] = []
+
+
+_decode_statuses = msgspec.json.Decoder(list[RawContainerStatus]).decode
+_decode_requests = msgspec.json.Decoder(RawResources).decode
+_decode_conditions = msgspec.json.Decoder(list[RawCondition]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def resized(pod: RawPod) -> bytes:
+    """The part of a status that differs from the spec; empty = none does. Raises
+    msgspec.ValidationError.
+    """
+    status, spec = pod.status, pod.spec
+    mains = _other(status.containerStatuses, spec.containers)
+    inits = _other(status.initContainerStatuses, spec.initContainers or ())
+    if not mains and not inits:
+        return b""
+    return _encode(Resized(mains, inits, _pending(status)))
+
+
+def _other(raw: msgspec.Raw, containers: Sequence[RawContainer]) -> list[RawContainerStatus]:
+    if raw is NOTHING or RESOURCES not in bytes(raw):
+        return []
+    specs = {one.name: bytes(one.resources) for one in containers}
+    return [one for one in _decode_statuses(raw) if not _is_as_asked(one, specs.get(one.name, b""))]
+
+
+def _is_as_asked(one: RawContainerStatus, spec: bytes) -> bool:
+    """Whether what it has, and what it was granted, is what it asks for, in the same words."""
+    has, granted = bytes(one.resources), bytes(one.allocatedResources)
+    if not has or has != spec:
+        return not has
+    return not granted or granted == bytes(_decode_requests(has).requests)
+
+
+def _pending(status: PodStatus) -> list[RawCondition]:
+    raw = status.conditions
+    if raw is NOTHING or PENDING not in bytes(raw):
+        return []
+    return [one for one in _decode_conditions(raw) if one.type == "PodResizePending"]

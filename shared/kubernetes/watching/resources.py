@@ -1,0 +1,228 @@
+"""The resources that are watched: where they are served, and how their objects become events.
+
+A reader of a kind turns objects into observations; what it cannot use becomes InputRejected and
+stops nothing else.
+"""
+
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from shared.events.base import Event
+from shared.events.observed import (
+    BudgetsDeletedSeen,
+    BudgetsSeen,
+    InputRejected,
+    NodesDeletedSeen,
+    NodesSeen,
+    ObjectsDeletedSeen,
+    ObjectsSeen,
+)
+from shared.kubernetes.client.kinds import Kind
+from shared.kubernetes.objects.errors import WorldError
+from shared.kubernetes.objects.structs import Meta, RawBudget, RawGroup, RawNode, RawPod
+from shared.kubernetes.watching.nodes import Unchanged, budget_from, node_from, what_of
+from shared.kubernetes.watching.pods import Pods
+from shared.model.cluster_objects import ClusterObject
+from shared.model.objects import Budget, Node
+
+PODS_PATH = "/api/v1/pods"
+NODES_PATH = "/api/v1/nodes"
+BUDGETS_PATH = "/apis/policy/v1/poddisruptionbudgets"
+UNFINISHED = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+
+Item = TypeVar("Item")
+Value = Node | Budget | ClusterObject
+
+
+class Reader(Protocol):
+    """Takes objects of one kind and gives events."""
+
+    kind: str
+    item: Any
+
+    def seen(self, item: Any) -> None:
+        """An object as it is now."""
+        ...
+
+    def gone(self, item: Any) -> None:
+        """A deleted object's last state."""
+        ...
+
+    def reject(self, what: str, field: str, rule: str) -> None:
+        """An object that could not be decoded."""
+        ...
+
+    def take(self) -> list[Event]:
+        """What the objects since the last call came to."""
+        ...
+
+    def forget(self) -> None:
+        """Begin anew: nothing was told."""
+        ...
+
+
+class PodReader:
+    """Pods."""
+
+    kind, item = "Pod", RawPod
+
+    def __init__(self, pods: Pods) -> None:
+        """A reader around the gathered pods."""
+        self._pods = pods
+        self.gone, self.reject = pods.gone, pods.reject
+        self.take, self.forget = pods.take, pods.forget
+
+    def seen(self, item: RawPod) -> None:
+        """A pod as it is now."""
+        try:
+            self._pods.seen(item)
+        except (msgspec.ValidationError, ValueError) as error:
+            meta = item.metadata
+            self.reject(f"Pod {meta.namespace}/{meta.name}", "metadata", str(error))
+
+
+class ObjectReader(Generic[Item]):
+    """Of all but pods and groups: one value per object, told when it differs."""
+
+    def __init__(
+        self,
+        kind: str,
+        item: type[Item],
+        read: Callable[[Item], Value],
+        told: Callable[[list[Any]], Event],
+        lost: Callable[[str], Event],
+    ) -> None:
+        """`told` and `lost` make the events."""
+        self.kind, self.item = kind, item
+        self._read, self._tell, self._lose = read, told, lost
+        self._unchanged = Unchanged()
+        self._events: list[Event] = []
+        self._values: list[Value] = []
+
+    def seen(self, item: Any) -> None:
+        """An object as it is now."""
+        try:
+            value = self._read(item)
+        except WorldError as error:
+            rejection = error.rejection
+            self.reject(rejection.what, rejection.field, rejection.rule)
+            return
+        except msgspec.DecodeError as error:
+            self.reject(name_of(self.kind, item.metadata), "", str(error))
+            return
+        if self._unchanged.is_new(value):
+            self._values.append(value)
+
+    def gone(self, item: Any) -> None:
+        """A deleted object."""
+        self._flush()
+        self._unchanged.forget(item.metadata.uid)
+        self._events.append(self._lose(item.metadata.uid))
+
+    def reject(self, what: str, field: str, rule: str) -> None:
+        """An object that cannot be used, in its turn."""
+        self._events.append(InputRejected(what, field, rule))
+
+    def take(self) -> list[Event]:
+        """The events since the last call."""
+        self._flush()
+        events, self._events = self._events, []
+        return events
+
+    def forget(self) -> None:
+        """Nothing was told."""
+        self._unchanged.forget()
+        self._events.clear()
+        self._values.clear()
+
+    def _flush(self) -> None:
+        if self._values:
+            self._events.append(self._tell(self._values))
+            self._values = []
+
+
+class GroupReader:
+    """Pod groups, as gangs, from the objects that the server has."""
+
+    item = RawGroup
+
+    def __init__(
+        self,
+        kind: str,
+        seen: Callable[[RawGroup], list[Event]],
+        gone: Callable[[RawGroup], list[Event]],
+    ) -> None:
+        """`seen` and `gone` tell what an object comes to."""
+        self.kind, self._seen, self._gone = kind, seen, gone
+        self._events: list[Event] = []
+
+    def seen(self, item: RawGroup) -> None:
+        """An object as it is now."""
+        try:
+            self._events.extend(self._seen(item))
+        except WorldError as error:
+            rejection = error.rejection
+            self.reject(rejection.what, rejection.field, rejection.rule)
+
+    def gone(self, item: RawGroup) -> None:
+        """A deleted object."""
+        self._events.extend(self._gone(item))
+
+    def reject(self, what: str, field: str, rule: str) -> None:
+        """An object that cannot be used."""
+        self._events.append(InputRejected(what, field, rule))
+
+    def take(self) -> list[Event]:
+        """The events since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def forget(self) -> None:
+        """Groups are told whole each time; nothing to forget."""
+        self._events.clear()
+
+
+def node_reader() -> ObjectReader[RawNode]:
+    """Nodes."""
+    return ObjectReader(
+        "Node", RawNode, node_from, lambda nodes: NodesSeen(tuple(nodes)), NodesDeletedSeen
+    )
+
+
+def budget_reader() -> ObjectReader[RawBudget]:
+    """Disruption budgets."""
+    return ObjectReader(
+        "PodDisruptionBudget",
+        RawBudget,
+        budget_from,
+        lambda budgets: BudgetsSeen(tuple(budgets)),
+        BudgetsDeletedSeen,
+    )
+
+
+def object_reader(kind: Kind) -> ObjectReader[Any]:
+    """Objects of one of the other kinds."""
+    return ObjectReader(
+        kind.name,
+        kind.item,
+        kind.value,
+        lambda objects: ObjectsSeen(tuple(objects)),
+        ObjectsDeletedSeen,
+    )
+
+
+def name_of(kind: str, meta: Meta) -> str:
+    """What an object is called where it is rejected."""
+    return f"{kind} {meta.namespace}/{meta.name}".replace(" /", " ")
+
+
+def read_item(reader: Reader, decode: Callable[[bytes], Any], raw: bytes) -> Any:
+    """One object, or None with a rejection where it cannot be decoded."""
+    try:
+        return decode(raw)
+    except msgspec.ValidationError as error:
+        rule, _, path = str(error).partition(" - at `$.")
+        reader.reject(what_of(reader.kind, msgspec.Raw(raw)), path.rstrip("`"), rule)
+        return None

@@ -1,0 +1,244 @@
+"""Pod specs of a live API to what the scheduler sees of them, each distinct spec only once.
+
+The rules are those of manifests (shared/worlds). Controllers make thousands of equal pods,
+so a spec is looked up by its bytes, and by its labels where its rules name keys of them (older API
+servers do not make those part of the selectors). A pod that runs already counts with its requests,
+host ports and what it wants of other pods even where its other rules are not supported: only pods
+that wait for us are refused for them.
+"""
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from shared.kubernetes.objects.errors import WorldError
+from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.pod_templates import (
+    PriorityClass,
+    Template,
+    WorkloadRef,
+    template_of,
+)
+from shared.kubernetes.objects.structs import NOTHING, PodMeta, RawPodSpec
+from shared.kubernetes.watching.lenient_pods import GROUPS, take_out
+from shared.model.default_spread import owner_of
+from shared.model.objects import PodSpec
+from shared.scheduling.api.custom import metadata_read, shown
+
+LOOKUPS = 100_000
+"""For how many lookups an entry is kept that is not looked up: a pod comes three or four times."""
+NO_CLASSES: Mapping[str, PriorityClass] = {}
+AMOUNTS = ("containers", "initContainers", "overhead", "resources", "hostNetwork")
+BETWEEN = ("podAffinity", "podAntiAffinity")
+LABEL_KEYS = b'atchLabelKeys"'  # matchLabelKeys, mismatchLabelKeys
+GROUP = "schedulingGroup"
+IDENTITY = ("priority", "preemptionPolicy", "schedulerName")
+
+Labels = tuple[tuple[str, str], ...]
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """A distinct spec. `refused` = (field, rule) that keeps us from scheduling such pods; the
+    template then holds what such a pod takes, and wants of others, while it runs.
+    """
+
+    number: int
+    template: Template
+    refused: tuple[str, str] | None = None
+
+
+class KnownLabels(msgspec.Struct, frozen=True, gc=False):
+    """A distinct set of labels."""
+
+    number: int
+    labels: Labels
+
+
+class Owner(msgspec.Struct):
+    """An ownerReference."""
+
+    apiVersion: str = ""
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+    def text(self) -> str:
+        """See owner_of."""
+        return owner_of(self.kind, self.apiVersion, self.name)
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Recent(Generic[Key, Value]):
+    """A dict that forgets what has not been looked up for LOOKUPS lookups, twice as many at most.
+    Jobs and gangs that come and go each have another spec, so without that it grows for ever.
+    """
+
+    def __init__(self) -> None:
+        """Empty."""
+        self._newer: dict[Key, Value] = {}
+        self._older: dict[Key, Value] = {}
+        self._lookups = 0
+
+    def get(self, key: Key) -> Value | None:
+        """None where it is unknown, or forgotten."""
+        self._lookups += 1
+        if self._lookups > LOOKUPS:
+            self._newer, self._older, self._lookups = {}, self._newer, 0
+        found = self._newer.get(key)
+        if found is None:
+            found = self._older.get(key)
+            if found is not None:
+                self._newer[key] = found
+        return found
+
+    def add(self, key: Key, value: Value) -> None:
+        """After a lookup that found nothing."""
+        self._newer[key] = value
+
+
+class Templates:
+    """What distinct specs and labels have been seen."""
+
+    def __init__(self) -> None:
+        """None."""
+        self._specs: Recent[tuple[bytes, Labels, Labels, bytes], Known] = Recent()
+        self._reads = metadata_read()
+        self._labels: Recent[bytes, KnownLabels] = Recent()
+        self._owners: Recent[bytes, str] = Recent()
+        self._numbers = 0
+        self._encode = msgspec.json.Encoder().encode
+        self._decode_labels = msgspec.json.Decoder(dict[str, str]).decode
+        self._decode_owners = msgspec.json.Decoder(list[Owner]).decode
+
+    def of(
+        self, spec: RawPodSpec, labels: KnownLabels, seen: Labels = (), resized: bytes = b""
+    ) -> Known:
+        """What this spec comes to; takes the node's name out of it. `seen` is what `shown` says,
+        `resized` what the pod has besides (see resized_pods.py).
+        """
+        spec.nodeName = None
+        for volume in spec.volumes or ():
+            if volume.ephemeral is NOTHING:
+                volume.name = ""  # every pod's token has another
+        key = self._encode(spec)
+        own = labels.labels if LABEL_KEYS in key else ()
+        found = self._specs.get((key, own, seen, resized))
+        if found is None:
+            status = msgspec.json.decode(resized) if resized else None
+            found = self._read(key, dict(own), seen, status)
+            self._specs.add((key, own, seen, resized), found)
+        return found
+
+    def shown(self, meta: PodMeta, labels: KnownLabels) -> Labels:
+        """What plugins of users read of a pod's metadata."""
+        if not self._reads:
+            return ()
+        annotations = self.labels(meta.annotations) if meta.annotations is not NOTHING else None
+        found = () if annotations is None else annotations.labels
+        return shown(self._reads, meta.namespace, dict(labels.labels), dict(found))
+
+    def labels(self, raw: msgspec.Raw) -> KnownLabels:
+        """Labels sorted by key. Raises msgspec.ValidationError when they are none."""
+        key = bytes(raw)
+        found = self._labels.get(key)
+        if found is None:
+            labels = self._decode_labels(key) if key not in (b"", b"null") else {}
+            self._numbers += 1
+            found = KnownLabels(self._numbers, tuple(sorted(labels.items())))
+            self._labels.add(key, found)
+        return found
+
+    def owner(self, raw: msgspec.Raw) -> str:
+        """The controller among a pod's ownerReferences, where it is one by which pods are spread.
+        Raises msgspec.ValidationError.
+        """
+        key = bytes(raw)
+        found = self._owners.get(key)
+        if found is None:
+            owners = self._decode_owners(key) if key not in (b"", b"null") else []
+            found = next((own.text() for own in owners if own.controller), "")
+            self._owners.add(key, found)
+        return found
+
+    def _read(
+        self, key: bytes, labels: dict[str, str], seen: Labels, status: dict[str, Any] | None
+    ) -> Known:
+        values = msgspec.json.decode(key)
+        self._numbers += 1
+        try:
+            return Known(self._numbers, _template(values, labels, seen, status))
+        except WorldError as error:
+            refused = (error.rejection.field, error.rejection.rule)
+        amounts, between = _amounts_only(values), _between_only(values)
+        least = _readable(amounts, labels, seen, status)
+        volumes = {"volumes": values["volumes"]} if "volumes" in values else {}
+        for more in (between | volumes, between, volumes):
+            try:
+                found = _template(amounts | more, labels, seen, status)
+                return Known(self._numbers, found, refused)
+            except WorldError:
+                continue
+        return Known(self._numbers, least, refused)
+
+
+def _template(
+    values: dict[str, Any],
+    labels: dict[str, str],
+    seen: Labels,
+    status: dict[str, Any] | None,
+) -> Template:
+    group = values.get(GROUP)
+    rest = {name: value for name, value in values.items() if name != GROUP}
+    spec = Fields("", "spec", values)
+    metadata = Fields("", "metadata", {"labels": labels})
+    has = None if status is None else Fields("", "status", status)
+    found = template_of(metadata, Fields("", "spec", rest), NO_CLASSES, None, seen, has)
+    if group is None:
+        return found
+    # Since 1.36 a pod names its group alone, and no workload.
+    ref = WorkloadRef("", spec.child(GROUP).required_text("podGroupName"))
+    return msgspec.structs.replace(found, ref=ref)
+
+
+def _readable(
+    amounts: dict[str, Any],
+    labels: dict[str, str],
+    seen: Labels,
+    status: dict[str, Any] | None,
+) -> Template:
+    """With all amounts that can be read; the others are taken out of what is given."""
+    pod = {"spec": amounts, "status": status or {}}
+    while True:
+        try:
+            return _template(amounts, labels, seen, status)
+        except WorldError as error:
+            if not take_out(pod, error.rejection.field):
+                break
+    return Template(spec=PodSpec(scheduler=amounts.get("schedulerName") or "default-scheduler"))
+
+
+def _amounts_only(values: dict[str, Any]) -> dict[str, Any]:
+    """What a pod takes from its node, without the rules about which node it may be."""
+    found = {name: values[name] for name in (*AMOUNTS, *IDENTITY) if name in values}
+    for group in GROUPS:
+        for container in found.get(group) or ():
+            container.setdefault("name", "unnamed")
+            (container.get("resources") or {}).pop("claims", None)
+    return found
+
+
+def _between_only(values: dict[str, Any]) -> dict[str, Any]:
+    """What others must heed, or like, while the pod runs: its terms about pods."""
+    affinity = values.get("affinity")
+    if not isinstance(affinity, dict):
+        return {}
+    return {"affinity": {key: affinity[key] for key in BETWEEN if key in affinity}}
+
+
+def raw_json(raw: msgspec.Raw) -> Any:
+    """A raw field as plain values, None where it is absent."""
+    return None if raw is NOTHING or not bytes(raw) else msgspec.json.decode(raw)

@@ -1,0 +1,309 @@
+"""Events for people (`kubectl describe pod`), with kube-scheduler's words: a lossy lane of its own.
+
+It never makes a bind wait: so many a second are sent, a few of them at a time, and what does not
+fit into the queue is dropped and counted. What says the same of the same pod again is told as a
+series.
+"""
+
+import asyncio
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+from hashlib import blake2b
+from math import inf
+from typing import Any
+
+import msgspec
+
+from shared.kubernetes.client.client import KubeClient
+from shared.model.text import quoted
+from shared.ports.cluster import PodRef
+
+PER_S = 100.0
+BURST = 10.0
+"""A flood's binds go first: an event costs the server as much as a bind."""
+WAITING_MAX = 300
+SENDERS = 16
+"""Enough for `PER_S` while answers take less than 160 ms."""
+CROWDED_S = 0.2
+NAME_MAX = 253
+SERIES_S = 1_800.0
+"""The same again is told after so long (client-go's refreshTime); meanwhile it is only counted."""
+KNOWN_MAX = 30_000
+NOTE_BYTES_MAX = 1024
+CUT = " ..."
+EXISTS = 409
+
+log = logging.getLogger("muster.kube")
+
+
+class EventCounts(msgspec.Struct):
+    """What became of the events."""
+
+    sent: int = 0
+    dropped: int = 0
+    repeated: int = 0
+    failed: int = 0
+
+
+class _Series(msgspec.Struct):
+    """An event that was told: its name, how often it happened since, when it was last written."""
+
+    path: str
+    count: int
+    written_s: float
+
+
+class _Waiting(msgspec.Struct):
+    """An event on its way: POST a new one, or PATCH a series."""
+
+    method: str
+    path: str
+    body: dict[str, Any]
+
+
+class KubeEvents:
+    """One process's recorder. `controller` is the name that shows as the reporting controller."""
+
+    def __init__(self, client: KubeClient, controller: str) -> None:
+        """Nothing is sent before the first event."""
+        self._client, self.controller = client, controller
+        self._instance = f"{controller}-{os.uname().nodename}"
+        self.counts = EventCounts()
+        self._waiting: deque[_Waiting] = deque()
+        # Sent when nothing else waits.
+        self._before: deque[_Waiting] = deque()
+        self._scheduled: dict[str, bool] = {}
+        self._known: dict[tuple[str, str, str], _Series] = {}
+        self._senders: list[asyncio.Task[None]] = []
+        self._come = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._tokens, self._filled_s = BURST, -inf
+        # The server wants none before then.
+        self._rests_until_s = -inf
+        # On the wire.
+        self.out = 0
+        self._number = time.time_ns()
+        self._should_wait: Callable[[], bool] = bool
+
+    def wait_while(self, should_wait: Callable[[], bool]) -> None:
+        """Hold events back while this says so."""
+        self._should_wait = should_wait
+
+    async def close(self) -> None:
+        """What waits is dropped."""
+        senders, self._senders = self._senders, []
+        for sender in senders:
+            sender.cancel()
+        await asyncio.gather(*senders, return_exceptions=True)
+        self.counts.dropped += len(self._waiting) + len(self._before)
+        self._waiting.clear()
+        self._before.clear()
+
+    def scheduled(self, pod: PodRef, node: str) -> None:
+        """Bound by us."""
+        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        if self._tell(pod, "Normal", "Scheduled", "Binding", note):
+            self._remember(pod.uid)
+
+    def scheduled_before(self, pod: PodRef, node: str, at_ms: int) -> None:
+        """Bound by a process before this one, which may not have come to tell of it."""
+        if pod.uid in self._scheduled:
+            return
+        if len(self._before) >= WAITING_MAX:
+            self.counts.dropped += 1
+            return
+        self._remember(pod.uid)
+        name = _name(pod, _number_of(pod.uid))
+        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
+        body = self._event(name, pod, "Normal", "Scheduled", "Binding", note)
+        body["eventTime"] = _time(at_ms * 1_000_000)
+        self._before.append(_Waiting("POST", _path(pod.namespace), body))
+        self._wake()
+
+    def _remember(self, uid: str) -> None:
+        if len(self._scheduled) >= KNOWN_MAX:
+            self._scheduled.clear()
+        self._scheduled[uid] = True
+
+    def failed(self, pod: PodRef, message: str) -> None:
+        """It waits, and why."""
+        self._tell(pod, "Warning", "FailedScheduling", "Scheduling", message)
+
+    def preempted(self, victim: PodRef, by: PodRef, node: str) -> None:
+        """It goes, and for whom."""
+        note = f"Preempted by pod {by.uid} on node {node}"
+        self._tell(victim, "Normal", "Preempted", "Preempting", note, by)
+
+    def _tell(
+        self,
+        pod: PodRef,
+        kind: str,
+        reason: str,
+        action: str,
+        note: str,
+        related: PodRef | None = None,
+    ) -> bool:
+        """Whether it will be sent."""
+        key = (pod.uid, reason, note)
+        known = self._known.get(key)
+        if known is not None:
+            self._again(known)
+            return True
+        if len(self._waiting) >= WAITING_MAX:
+            self.counts.dropped += 1
+            return False
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        self._number += 1
+        # A pod is scheduled once, whoever tells of it after whatever faults: the name says so.
+        number = _number_of(pod.uid) if reason == "Scheduled" else self._number
+        name = _name(pod, number)
+        path = _path(pod.namespace)
+        if reason != "Scheduled":
+            self._known[key] = _Series(f"{path}/{name}", 1, time.monotonic())
+        body = self._event(name, pod, kind, reason, action, note)
+        if related is not None:
+            body["related"] = _reference(related)
+        self._put(_Waiting("POST", path, body))
+        return True
+
+    def _event(
+        self, name: str, pod: PodRef, kind: str, reason: str, action: str, note: str
+    ) -> dict[str, Any]:
+        return {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": pod.namespace},
+            "eventTime": _now(),
+            "type": kind,
+            "reason": reason,
+            "action": action,
+            "note": cut(note),
+            "reportingController": self.controller,
+            "reportingInstance": self._instance,
+            "regarding": _reference(pod),
+        }
+
+    def _again(self, known: _Series) -> None:
+        known.count += 1
+        now_s = time.monotonic()
+        if now_s - known.written_s < SERIES_S or len(self._waiting) >= WAITING_MAX:
+            self.counts.repeated += 1
+            return
+        known.written_s = now_s
+        body = {"series": {"count": known.count, "lastObservedTime": _now()}}
+        self._put(_Waiting("PATCH", known.path, body))
+
+    def _put(self, waiting: _Waiting) -> None:
+        self._waiting.append(waiting)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._come.set()
+        if not self._senders:
+            loop = asyncio.get_running_loop()
+            self._senders = [loop.create_task(self._send()) for _ in range(SENDERS)]
+
+    async def _send(self) -> None:
+        while True:
+            async with self._turn:
+                waiting = await self._next()
+            self.out += 1
+            try:
+                await self._send_one(waiting)
+            except (OSError, TimeoutError) as error:
+                self.counts.failed += 1
+                log.debug("an event was lost: %s", error)
+            finally:
+                self.out -= 1
+
+    async def _next(self) -> _Waiting:
+        """What is sent now. One sender waits here, the others for its place or for answers."""
+        while not (self._waiting or self._before):
+            self._come.clear()
+            await self._come.wait()
+        await self._pace()
+        return (self._waiting or self._before).popleft()
+
+    async def _send_one(self, waiting: _Waiting) -> None:
+        kind = "application/merge-patch+json" if waiting.method == "PATCH" else "application/json"
+        body = msgspec.json.encode(waiting.body)
+        response = await self._client.request(waiting.method, waiting.path, body, kind)
+        if response.ok:
+            self.counts.sent += 1
+            return
+        if response.status == EXISTS and waiting.method == "POST":
+            self.counts.repeated += 1
+            return
+        self.counts.failed += 1
+        if self.counts.failed == 1:
+            log.warning("an event was refused: %d %s", response.status, quoted(response.message()))
+        if response.retry_after_s:
+            self._rests_until_s = _now_s() + response.retry_after_s
+
+    async def _pace(self) -> None:
+        """So many a second, after a first burst, and none while others need the server."""
+        while True:
+            now_s = _now_s()
+            if self._should_wait() or now_s < self._rests_until_s:
+                await asyncio.sleep(CROWDED_S)
+                continue
+            self._tokens = min(BURST, self._tokens + (now_s - self._filled_s) * PER_S)
+            self._filled_s = now_s
+            if self._tokens >= 1.0:
+                self._tokens -= 1.0
+                return
+            await asyncio.sleep((1.0 - self._tokens) / PER_S)
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _number_of(uid: str) -> int:
+    return int.from_bytes(blake2b(uid.encode(), digest_size=8).digest(), "big")
+
+
+def _name(pod: PodRef, number: int) -> str:
+    """An Event's name, from the pod's uid where the pod's name is too long for it.
+
+    client-go takes a random UUID there. The uid keeps the name of `Scheduled` the same in every
+    process.
+    """
+    name = f"{pod.name}.{number:x}"
+    return name if len(name) <= NAME_MAX else f"{pod.uid}.{number:x}"
+
+
+def cut(note: str) -> str:
+    """At most 1,024 bytes, as kube-scheduler cuts it."""
+    raw = note.encode()
+    if len(raw) <= NOTE_BYTES_MAX:
+        return note
+    return raw[: NOTE_BYTES_MAX - len(CUT)].decode(errors="ignore") + CUT
+
+
+def _reference(pod: PodRef) -> dict[str, str]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+    }
+
+
+def _path(namespace: str) -> str:
+    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+
+
+def _now() -> str:
+    return _time(time.time_ns())
+
+
+def _time(time_ns: int) -> str:
+    seconds, nanos = divmod(time_ns, 1_000_000_000)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    return f"{stamp}.{nanos // 1000:06d}Z"

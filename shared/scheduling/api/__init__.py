@@ -1,0 +1,1 @@
+"""What a plugin must provide: the product's own and users' plugins alike."""

@@ -1,0 +1,187 @@
+"""Plugins of users as steps of a profile: asked, checked, and kept from breaking a shard.
+
+A plugin that raises in a filter refuses every node, with a message that names the exception and its
+line; one that raises in a score adds 0. Both are counted in `errors`.
+"""
+
+from collections.abc import Callable, Sequence
+from traceback import extract_tb
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from shared.model.objects import PodSpec
+from shared.scheduling.api.custom import LOWER, Amounts, Nodes, Plugin, Pod
+from shared.scheduling.table.layout import F64, I64, Mask
+
+if TYPE_CHECKING:
+    from shared.scheduling.table.table import NodeTable
+
+HIGHEST = 100
+RAW_MAX = 1 << 31
+
+
+def asked(plugin: Plugin, question: Callable[[], Any]) -> tuple[Any, str]:
+    """The answer, and what went wrong: the same words wherever it goes wrong."""
+    try:
+        return question(), ""
+    except Exception as error:  # whatever users write must not end a shard
+        plugin.errors += 1
+        line = _line_of(plugin, error)
+        return None, f"plugin {plugin.name} raised {type(error).__name__} at line {line}"
+
+
+def _line_of(plugin: Plugin, error: Exception) -> int | None:
+    """The last line of the plugin's own file that led there, where there is one."""
+    own = {
+        one.__code__.co_filename
+        for one in vars(type(plugin)).values()
+        if isinstance(one, FunctionType)
+    }
+    frames = extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if frame.filename in own]
+    return (inside or frames)[-1].lineno
+
+
+def word_of(plugin: Plugin, method: str, spec: PodSpec) -> tuple[str | None, str]:
+    """What a method says that says why not, or None; and what went wrong."""
+    pod = Pod(spec, plugin.reads)
+    said, wrong = asked(plugin, lambda: getattr(plugin, method)(pod))
+    if not wrong and said is not None and not isinstance(said, str):
+        plugin.errors += 1
+        wrong = f"plugin {plugin.name}: {method} gave no text"
+    return said, wrong
+
+
+def _one_by_one(plugin: Plugin, table: "NodeTable", ask: Callable[..., Any], pod: Pod) -> list[Any]:
+    plugin.scalar_calls += table.size
+    return [ask(pod, node) for node in table.shown()]
+
+
+def _column(values: Any, size: int, kind: type[Any]) -> Any:
+    """Answers as an array of the right length. Raises ValueError."""
+    column = np.asarray(values)
+    if column.shape != (size,):
+        raise ValueError(f"shape {column.shape} for {size} nodes")
+    is_right = column.dtype.kind == "b" if kind is np.bool_ else column.dtype.kind in "iuf"
+    if not is_right:
+        raise ValueError(f"dtype {column.dtype}")
+    return column.astype(kind)
+
+
+class CustomPreFilter:
+    """`pre_filter`: the pod is refused on every node. `message` is what was said last."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self.plugin, self.name, self.message = plugin, plugin.name, ""
+
+    def rejects(self, spec: PodSpec) -> str | None:
+        """Why, None = it does not."""
+        said, wrong = word_of(self.plugin, "pre_filter", spec)
+        return wrong or said
+
+    def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
+        """All nodes or none."""
+        message = self.rejects(spec)
+        if message is None:
+            return None
+        self.message = message
+        return np.ones(table.size, np.bool_)
+
+
+class CustomFilter:
+    """`filter` or `filter_node`. `message` is that of the last answer."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self.plugin, self.name = plugin, plugin.name
+        self.message = self._own = plugin.message or f"node(s) were refused by {plugin.name}"
+
+    def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
+        """Nodes that may not take the pod; all of them if the plugin does not know."""
+        passing, wrong = asked(self.plugin, lambda: self._passing(table, spec))
+        self.message = wrong or self._own
+        if wrong:
+            return np.ones(table.size, np.bool_)
+        return None if passing is None else ~passing
+
+    def _passing(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
+        plugin, pod = self.plugin, Pod(spec, self.plugin.reads)
+        if plugin.has("filter_node"):
+            answers = _one_by_one(plugin, table, plugin.filter_node, pod)
+            return np.fromiter(map(bool, answers), np.bool_, table.size)
+        found = plugin.filter(pod, Nodes(table))
+        if found is None:
+            return None
+        passing: Mask = _column(found, table.size, np.bool_)
+        return passing
+
+
+def _applies(plugin: Plugin, spec: PodSpec) -> bool:
+    if not plugin.has("pre_score"):
+        return True
+    said, _ = asked(plugin, lambda: bool(plugin.pre_score(Pod(spec, plugin.reads))))
+    return bool(said)
+
+
+class CustomScore:
+    """`score` or `score_node` by the node's object alone."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        self.plugin, self.name = plugin, plugin.name
+        self.reverse = plugin.normalize == LOWER
+        self.is_normalised = bool(plugin.normalize)
+
+    def raw(self, table: "NodeTable", spec: PodSpec) -> I64 | None:
+        """What the plugin says, cut to what scores may be."""
+        if not self.applies(spec):
+            return None
+        found, _ = asked(self.plugin, lambda: self._raw(table, spec))
+        if found is None:
+            return None
+        cut: I64 = np.clip(found, 0, RAW_MAX if self.is_normalised else HIGHEST)
+        return cut
+
+    def _raw(self, table: "NodeTable", spec: PodSpec) -> I64 | None:
+        plugin, pod = self.plugin, Pod(spec, self.plugin.reads)
+        if plugin.has("score_node"):
+            found: Any = _one_by_one(plugin, table, plugin.score_node, pod)
+        else:
+            found = plugin.score(pod, Nodes(table))
+        if found is None:
+            return None
+        raw: I64 = _column(found, table.size, np.int64)
+        return raw
+
+    def applies(self, spec: PodSpec) -> bool:
+        """What `pre_score` says."""
+        return _applies(self.plugin, spec)
+
+
+class CustomAmounts:
+    """`score` by amounts, of one pod."""
+
+    def __init__(self, plugin: Plugin, table: "NodeTable", spec: PodSpec) -> None:
+        self._plugin, self._pod, self._scored = plugin, Pod(spec, plugin.reads), table.scored
+
+    @staticmethod
+    def applies(plugin: Plugin, spec: PodSpec) -> bool:
+        """What `pre_score` says."""
+        return _applies(plugin, spec)
+
+    def scores(self, cols: F64) -> I64:
+        """Of gathered nodes, shape (m,)."""
+        size = cols.shape[1]
+        found, _ = asked(self._plugin, lambda: self._column(cols, size))
+        return np.zeros(size, np.int64) if found is None else np.clip(found, 0, HIGHEST)
+
+    def _column(self, cols: F64, size: int) -> I64 | None:
+        found = self._plugin.score(self._pod, Amounts(cols, self._scored))
+        if found is None:
+            return None
+        scores: I64 = _column(found, size, np.int64)
+        return scores
+
+    def score(self, values: Sequence[float]) -> int:
+        """The same of one node."""
+        return int(self.scores(np.array(values).reshape(-1, 1))[0])

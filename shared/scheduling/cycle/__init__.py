@@ -1,0 +1,1 @@
+"""One scheduling cycle over a node table: filter, score, pick, for one pod or many equal ones."""

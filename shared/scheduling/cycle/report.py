@@ -1,0 +1,278 @@
+"""Why nodes refuse, and what they score: for messages and for `explain`; not on the hot path."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from shared.scheduling.api.plugin import Refusal, StaticFilter
+from shared.scheduling.cycle.inter_pod_rules import held_counts, rules_of
+from shared.scheduling.cycle.one_node import OneNode
+from shared.scheduling.cycle.score_classes import Static
+from shared.scheduling.cycle.signature import Signature
+from shared.scheduling.plugins.node_ports import NodePorts
+from shared.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from shared.scheduling.profile import GPU_DEVICES, GPU_MODEL, LOCAL_SCORES, NAMED_NODES
+from shared.scheduling.table.layout import FREE, I64, Held, Mask
+from shared.scheduling.table.picks import Reasons
+from shared.scheduling.table.table import NodeTable
+
+
+class PluginScore(NamedTuple):
+    """One plugin's part in a node's total: normalised * weight; who skips a pod has none."""
+
+    plugin: str
+    raw: int
+    normalised: int
+    weight: int
+
+
+class NodeReport(NamedTuple):
+    """One node in one cycle: refused by `plugin` with `messages`, or scored."""
+
+    node_id: int
+    name: str
+    plugin: str
+    messages: tuple[str, ...]
+    resolvable: bool
+    scores: tuple[PluginScore, ...]
+    total: int
+
+
+def pre_filter(table: NodeTable, sig: Signature) -> tuple[str, str] | None:
+    """Plugin and message of a PreFilter that rejects the pod on every node; None = it passes."""
+    message = NAMED_NODES.rejects(sig.spec) if sig.plugins.profile.names_nodes else None
+    if message is not None:
+        return NAMED_NODES.name, message
+    rules = rules_of(table, sig)
+    if rules is not None and rules.volumes.rejected is not None:
+        return rules.volumes.rejected
+    for plugin in sig.plugins.pre_filters:
+        message = plugin.rejects(sig.spec)
+        if message is not None:
+            return plugin.name, message
+    return None
+
+
+def ended_early(table: NodeTable, sig: Signature) -> bool:
+    """Whether PreFilter rejects the pod before it is the turn of DynamicResources, whose PostFilter
+    fails then. Plugins of users come later.
+    """
+    rejected = pre_filter(table, sig)
+    return rejected is not None and rejected[0] not in sig.plugins.custom
+
+
+ByPlugin = dict[str, list[Refusal]]
+
+
+def _between_pods(table: NodeTable, sig: Signature, held: Held | None) -> tuple[ByPlugin, ByPlugin]:
+    """Rules between pods: with nominated pods where there are any, and there without them. Only
+    nodes that pass all filters with them are filtered without them.
+    """
+    rules = rules_of(table, sig)
+    if rules is None:
+        return {}, {}
+    now = table.counters.now()
+    refusals = list(rules.refusals(now))
+    without = [np.zeros(table.size, np.bool_) for _ in refusals]
+    for row, counts in held_counts(table, now, held):
+        with_them = rules.refusals(counts, now)
+        for mine, later, other in zip(refusals, without, with_them, strict=True):
+            later[row], mine.refused[row] = mine.refused[row], other.refused[row]
+    first, second = ByPlugin(), ByPlugin()
+    for one, later in zip(refusals, without, strict=True):
+        resolvable = np.full(table.size, one.resolvable)
+        first.setdefault(one.plugin, []).append(Refusal(one.message, one.refused, resolvable))
+        second.setdefault(one.plugin, []).append(Refusal(one.message, later, resolvable))
+    return first, second if held else {}
+
+
+def _refusals(
+    table: NodeTable, sig: Signature, held: Held | None
+) -> Iterator[tuple[str, list[Refusal]]]:
+    """Each filter plugin in order with its refusals over all nodes, PreFilter's first."""
+    never, cols = np.zeros(table.size, np.bool_), table.cols
+    rejected = pre_filter(table, sig)
+    if rejected is not None:
+        plugin_name, message = rejected
+        yield plugin_name, [Refusal(message, np.logical_not(never), never)]
+
+    def static(plugin: StaticFilter) -> tuple[str, list[Refusal]]:
+        mask = plugin.refuses(table, sig.spec)
+        return plugin.name, [] if mask is None else [Refusal(plugin.message, mask, never)]
+
+    devices = GPU_DEVICES.refusals(table, sig, cols)
+    between, without_nominated = _between_pods(table, sig, held)
+    for plugin in sig.plugins.filters:
+        if isinstance(plugin, str):
+            yield plugin, between.get(plugin, [])
+            continue
+        if isinstance(plugin, NodePorts):
+            ports = plugin.refuses(table, sig.ports)
+            yield plugin.name, [] if ports is None else [Refusal(plugin.message, ports, ports)]
+        elif isinstance(plugin, NodeResourcesFit):
+            amounts = plugin.refusals(table, sig, cols)
+            yield plugin.name, [*amounts, *(devices if sig.whole_devices else ())]
+        else:
+            yield static(plugin)
+    for one in sig.reserved:
+        refused = cols[one.column] < one.amount
+        hopeless = table.allocatable[one.column - FREE] < one.amount
+        yield one.plugin, [Refusal(one.message, refused, refused & ~hopeless)]
+    if sig.whole_devices:
+        devices = []
+    yield static(GPU_MODEL)
+    yield GPU_DEVICES.name, devices
+    yield from without_nominated.items()
+
+
+def _first_refusals(
+    table: NodeTable, sig: Signature, held: Held | None
+) -> Iterator[tuple[str, list[Refusal], Mask, Mask]]:
+    """Plugin, its refusals, the nodes it is the first to refuse, and those of them that are
+    resolvable: a node with several reasons of one plugin is resolvable only if all of them are.
+    """
+    open_nodes = np.ones(table.size, np.bool_)
+    for name, refusals in _refusals(with_held(table, held), sig, held):
+        refused = np.zeros(table.size, np.bool_)
+        resolvable = np.ones(table.size, np.bool_)
+        for refusal in refusals:
+            refused |= refusal.refused
+            resolvable &= refusal.resolvable | ~refusal.refused
+        first = refused & open_nodes
+        yield name, refusals, first, first & resolvable
+        open_nodes &= ~refused
+
+
+def with_held(table: NodeTable, held: Held | None) -> NodeTable:
+    """The table as Filter sees it: nominations charged."""
+    if not held:
+        return table
+    trial = table.trial()
+    rows: dict[Signature, list[int]] = {}  # of pods without devices: all of a signature at once
+    for node_id in sorted(held):
+        row = table.row_of(node_id)
+        for sig, mask in held[node_id] if row is not None else ():
+            assert row is not None
+            if sig.gpu_count:
+                trial.charge_one(sig, row, mask)
+            else:
+                rows.setdefault(sig, []).append(row)
+    for sig, some in rows.items():
+        trial.charge(sig, np.array(some, np.int64))
+    trial.counters = table.counters  # a nomination counts there for its own node alone
+    return trial
+
+
+def reasons(table: NodeTable, sig: Signature, held: Held | None = None) -> Reasons:
+    """(message, nodes) over all nodes, first refusing plugin per node; a message of PreFilter is
+    about the pod, and its count is 0.
+    """
+    rejected = pre_filter(table, sig)
+    if rejected is not None:
+        return Reasons(((rejected[1], 0),), 0)
+    counts: dict[str, int] = {}
+    resolvable_count = 0
+    for _, refusals, first, resolvable in _first_refusals(table, sig, held):
+        for refusal in refusals:
+            nodes = int(np.count_nonzero(refusal.refused & first))
+            if nodes:
+                counts[refusal.message] = counts.get(refusal.message, 0) + nodes
+        resolvable_count += int(np.count_nonzero(resolvable))
+    return Reasons(tuple(sorted(counts.items())), resolvable_count)
+
+
+def first_resolvable(table: NodeTable, sig: Signature, held: Held | None = None) -> Mask:
+    """Nodes whose first refusal is Unschedulable, whatever else is in the way."""
+    found = np.zeros(table.size, np.bool_)
+    for _, _, _, resolvable in _first_refusals(table, sig, held):
+        found |= resolvable
+    return found
+
+
+def resolvable_rows(table: NodeTable, sig: Signature, held: Held | None = None) -> I64:
+    """Rows that refuse with Unschedulable and that no removal of pods leaves refused, ascending.
+
+    A node may be refused for want of room first and have the wrong GPU model besides.
+    """
+    found = first_resolvable(table, sig, held)
+    passing = Static(table, sig.spec, sig.plugins).ok
+    if passing is not None:
+        found &= passing
+    return np.flatnonzero(found)
+
+
+def explain(
+    table: NodeTable, sig: Signature, held: Held | None = None, found: I64 | None = None
+) -> list[NodeReport]:
+    """Every node, in tie order: who refused it and why, or its scores by plugin; of nodes that take
+    the pod only those of the rows `found`, where there are any others.
+    """
+    refused: dict[int, NodeReport] = {}
+    for name, refusals, first, resolvable in _first_refusals(table, sig, held):
+        for row in np.flatnonzero(first).tolist():
+            texts = tuple(r.message for r in refusals if r.refused[row])
+            refused[row] = NodeReport(
+                int(table.ids[row]),
+                table.nodes[row].name,
+                name,
+                texts,
+                bool(resolvable[row]),
+                (),
+                -1,
+            )
+    feasible = np.ones(table.size, np.bool_)
+    feasible[list(refused)] = False
+    if found is not None:
+        feasible[:] = False
+        feasible[found] = True
+    static = Static(table, sig.spec, sig.plugins)
+    normalised = static.normalised(static.counts(feasible))
+    rules = rules_of(table, sig)
+    between = [] if rules is None else rules.scores(table.counters.now(), feasible)
+    reports = []
+    for row in range(table.size):
+        report = refused.get(row)
+        if report is not None:
+            reports.append(report)
+        elif feasible[row]:
+            reports.append(_scored(table, sig, static, normalised, between, row))
+    return reports
+
+
+def _local(sig: Signature, values: list[float]) -> Iterator[PluginScore]:
+    """What the node's own charges give."""
+    if sig.scores is not None:
+        for term in sig.scores.terms:
+            score = term.of.score(values)
+            yield PluginScore(term.name, score, score, term.weight)
+        return
+    for local in LOCAL_SCORES:
+        if local.applies(sig):
+            score = local.score(sig, values)
+            yield PluginScore(local.name, score, score, 1)
+
+
+def _scored(
+    table: NodeTable,
+    sig: Signature,
+    static: Static,
+    normalised: list[tuple[int, ...]],
+    between: list[tuple[str, int, I64]],
+    row: int,
+) -> NodeReport:
+    group = 0 if static.class_of is None else int(static.class_of[row])
+    scores = [
+        PluginScore(plugin.name, raw, score, weight)
+        for (plugin, weight), raw, score, applies in zip(
+            static.plugins, static.raws[group], normalised[group], static.applying, strict=True
+        )
+        if applies
+    ]
+    for name, weight, column in between:
+        score = int(column[row])
+        scores.append(PluginScore(name, score, score, weight))
+    scores += _local(sig, OneNode(table, row).values)
+    total = sig.plugins.least + sum(score.normalised * score.weight for score in scores)
+    node = table.nodes[row]
+    return NodeReport(int(table.ids[row]), node.name, "", (), False, tuple(scores), total)

@@ -1,0 +1,52 @@
+"""ImageLocality: prefers nodes that have the images of the pod already, the larger the better."""
+
+import numpy as np
+
+from shared.model.objects import PodSpec
+from shared.scheduling.table.layout import I64
+from shared.scheduling.table.table import NodeTable
+
+MIB = 1 << 20
+LEAST_BYTES = 23 * MIB
+MOST_BYTES = 1000 * MIB
+"""Of one container. Images that come to less count nothing, and to more no more."""
+
+
+class ImageLocality:
+    """Static score 0..100, not normalised: for every container the size of its image, times the
+    share of the cluster's nodes that have it, so that pods do not all go where few images are.
+    """
+
+    name = "ImageLocality"
+    reverse = False
+    is_normalised = False
+
+    def __init__(self, counts_volumes: bool = False) -> None:
+        """`counts_volumes`: images that are mounted count as well, as they do since 1.36; the most
+        that can be reached is that of the containers all the same.
+        """
+        self._counts_volumes = counts_volumes
+
+    def names(self, spec: PodSpec) -> tuple[str, ...]:
+        """The images of the pod that count."""
+        return (*spec.images, *spec.image_volumes) if self._counts_volumes else spec.images
+
+    def raw(self, table: NodeTable, spec: PodSpec) -> I64 | None:
+        """The score itself; what nodes that lack an image have of it is nothing."""
+        images, names = table.images, self.names(spec)
+        if not images.stamp(names):
+            return None
+        most_bytes = MOST_BYTES * len(spec.images)
+        found = np.zeros(table.size, np.int64)
+        for name in names:  # a name that is there twice counts twice
+            column = images.column(name)
+            size_bytes = np.maximum(column.sizes, 0)
+            # As kube-scheduler does it: the share first, and each product cut to whole bytes. More
+            # than counts in all is cut before the sum: 8,192 of the largest would leave int64.
+            found += np.minimum(size_bytes * images.share(column), most_bytes).astype(np.int64)
+        found = np.clip(found, LEAST_BYTES, most_bytes) - LEAST_BYTES
+        return 100 * found // (most_bytes - LEAST_BYTES)
+
+    def applies(self, spec: PodSpec) -> bool:
+        """Always: it has no PreScore, and scores 0 where it knows nothing."""
+        return True

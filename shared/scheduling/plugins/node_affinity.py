@@ -1,0 +1,165 @@
+"""NodeAffinity: nodeSelector, required terms (filter) and preferred terms (score).
+
+Terms are ORed, the requirements of a term ANDed. What the API would reject (an unknown field, a
+bound that is no label value) matches nothing, as in kube-scheduler's required terms.
+"""
+
+import numpy as np
+
+from shared.model.objects import PodSpec, PreferredTerm, Requirement, SelectorTerm
+from shared.scheduling.table.labels import LabelColumn, integer
+from shared.scheduling.table.layout import I64, Mask
+from shared.scheduling.table.table import NodeTable
+
+NAME_FIELD = "metadata.name"
+
+
+def _none(table: NodeTable) -> Mask:
+    return np.zeros(table.size, np.bool_)
+
+
+def _bounded(table: NodeTable, column: LabelColumn, need: Requirement) -> Mask:
+    text = need.values[0] if len(need.values) == 1 else ""
+    bound = integer(text) if text.isdigit() else None  # a sign is no label value
+    if bound is None:
+        return _none(table)
+    return column.compared(bound, greater=need.operator == "Gt")
+
+
+def _label_matches(table: NodeTable, need: Requirement) -> Mask:
+    column = table.labels(need.key)
+    match need.operator:
+        case "In":
+            return column.among(need.values)
+        case "NotIn":
+            return np.logical_not(column.among(need.values))
+        case "Exists":
+            return column.present()
+        case "DoesNotExist":
+            return np.logical_not(column.present())
+        case _:
+            return _bounded(table, column, need)
+
+
+def _field_matches(table: NodeTable, need: Requirement) -> Mask:
+    if need.key != NAME_FIELD or need.operator not in ("In", "NotIn"):
+        return _none(table)
+    named = _none(table)
+    for name in need.values:
+        row = table.row_named(name)
+        if row is not None:
+            named[row] = True
+    return named if need.operator == "In" else np.logical_not(named)
+
+
+def term_matches(table: NodeTable, term: SelectorTerm) -> Mask:
+    """Nodes on which every requirement of the term holds; an empty term matches none."""
+    needs = [_label_matches(table, need) for need in term.labels]
+    needs += [_field_matches(table, need) for need in term.fields]
+    if not needs:
+        return _none(table)
+    matches = needs[0]
+    for need in needs[1:]:
+        matches = matches & need
+    return matches
+
+
+def _any_term(table: NodeTable, terms: tuple[SelectorTerm, ...]) -> Mask:
+    any_term = _none(table)
+    for term in terms:
+        any_term |= term_matches(table, term)
+    return any_term
+
+
+def narrows_to_names(spec: PodSpec) -> bool:
+    """Whether every required term names its nodes, so that PreFilter already leaves the others
+    out (which gives them another message).
+    """
+    return bool(spec.affinity_required) and all(
+        any(map(_is_named, term.fields)) for term in spec.affinity_required
+    )
+
+
+def _names_of(term: SelectorTerm) -> frozenset[str]:
+    """The nodes that every In over the name allows, of a term that has one."""
+    named = [need.values for need in term.fields if _is_named(need)]
+    return frozenset(named[0]).intersection(*named[1:])
+
+
+def _is_named(need: Requirement) -> bool:
+    return need.key == NAME_FIELD and need.operator == "In"
+
+
+class NamedNodes:
+    """NodeAffinity's PreFilter: pods of a DaemonSet are tried on the node they name alone."""
+
+    name = "NodeAffinity"
+    message = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+    conflict = "pod affinity terms conflict"
+
+    def rejects(self, spec: PodSpec) -> str | None:
+        """What is wrong with the pod whatever nodes there are: no name is in every In of a term."""
+        if not narrows_to_names(spec) or any(map(_names_of, spec.affinity_required)):
+            return None
+        return self.conflict
+
+    def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
+        """Nodes that no term names."""
+        if not narrows_to_names(spec):
+            return None
+        named = _none(table)
+        for term in spec.affinity_required:
+            fields = [need for need in term.fields if need.operator == "In"]
+            named |= term_matches(table, SelectorTerm(fields=tuple(fields)))
+        return np.logical_not(named)
+
+
+class AddedAffinity:
+    """Static filter: the required terms of the profile itself."""
+
+    name = "NodeAffinity"
+    message = "node(s) didn't match scheduler-enforced node affinity"
+
+    def __init__(self, required: tuple[SelectorTerm, ...]) -> None:
+        self._required = required
+
+    def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
+        """Nodes outside every term, whatever the pod says."""
+        return np.logical_not(_any_term(table, self._required))
+
+
+class NodeAffinity:
+    """Static filter and static score; `added` are preferred terms of the profile itself."""
+
+    name = "NodeAffinity"
+    message = "node(s) didn't match Pod's node affinity/selector"
+    reverse = False
+    is_normalised = True
+
+    def __init__(self, added: tuple[PreferredTerm, ...] = ()) -> None:
+        self._added = added
+
+    def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
+        """Nodes outside the selector or outside every required term."""
+        if not spec.node_selector and not spec.affinity_required:
+            return None
+        matches = np.ones(table.size, np.bool_)
+        for key, value in spec.node_selector:
+            matches &= table.labels(key).among((value,))
+        if spec.affinity_required:
+            matches &= _any_term(table, spec.affinity_required)
+        return np.logical_not(matches)
+
+    def raw(self, table: NodeTable, spec: PodSpec) -> I64 | None:
+        """Sum of the weights of the preferred terms that match."""
+        if not self.applies(spec):
+            return None
+        raw = np.zeros(table.size, np.int64)
+        for preferred in (*spec.affinity_preferred, *self._added):
+            assert preferred.weight >= 0, f"a preferred term of weight {preferred.weight}"
+            raw[term_matches(table, preferred.term)] += preferred.weight
+        return raw
+
+    def applies(self, spec: PodSpec) -> bool:
+        """Where nobody prefers anything there is nothing to score."""
+        return bool(spec.affinity_preferred or self._added)

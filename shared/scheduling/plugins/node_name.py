@@ -1,0 +1,27 @@
+"""NodeName: a pod that names its node goes nowhere else.
+
+Who has a node waits for none, so no pod of a cluster comes to this; `muster score` does.
+"""
+
+import numpy as np
+
+from shared.model.objects import PodSpec
+from shared.scheduling.table.layout import Mask
+from shared.scheduling.table.table import NodeTable
+
+
+class NodeName:
+    """Static filter."""
+
+    name = "NodeName"
+    message = "node(s) didn't match the requested node name"
+
+    def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
+        """All other nodes."""
+        if not spec.node_name:
+            return None
+        others = np.ones(table.size, np.bool_)
+        row = table.row_named(spec.node_name)
+        if row is not None:
+            others[row] = False
+        return others

@@ -1,0 +1,106 @@
+"""NodeVolumeLimits: how many volumes of each CSI driver a node takes."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from shared.model.objects import PodSpec
+from shared.model.volumes import PORTWORX, ClaimUse
+from shared.scheduling.table.counters import Counts
+from shared.scheduling.table.layout import I64, Mask
+from shared.scheduling.table.table import NodeTable
+from shared.scheduling.volumes.csi_columns import NO_LIMIT
+from shared.scheduling.volumes.migration import DRIVERS_BY_NODE
+from shared.scheduling.volumes.storage import Attached
+from shared.scheduling.volumes.volume_uses import AttachedColumns
+
+NAME = "NodeVolumeLimits"
+EXCEEDED = "node(s) exceed max volume count"
+
+
+class NodeVolumeLimits:
+    """The rule for one pod."""
+
+    def __init__(self, table: NodeTable, spec: PodSpec) -> None:
+        self._table = table
+        self.missing = self._missing(spec)
+        found = (table.storage.attached(spec.namespace, one) for one in spec.volumes)
+        # By driver the pod's volumes, each with the nodes where it counts; None = everywhere.
+        self._new: dict[str, dict[Attached, Mask | None]] = {}
+        for volume in dict.fromkeys(one for one in found if one is not None):
+            self._add(volume)
+        csi, where = table.storage.csi, (table.nodes, table.static_version)
+        limits = {driver: csi.limits(driver, *where) for driver in self._new}
+        self._limited = {
+            driver: column for driver, column in limits.items() if csi.lowest(driver) != NO_LIMIT
+        }
+
+    def _add(self, volume: Attached) -> None:
+        driver, where = DRIVERS_BY_NODE.get(volume[0]), None
+        if driver is not None:
+            table, volume = self._table, (driver, volume[1])
+            where = table.storage.csi.migrated(PORTWORX, table.nodes, table.static_version)
+        new = self._new.setdefault(volume[0], {})
+        new[volume] = None if volume in new else where
+
+    @property
+    def apply(self) -> bool:
+        """Whether there is a limit on any node for the pod's volumes."""
+        return bool(self.missing or self._limited)
+
+    def _missing(self, spec: PodSpec) -> str | None:
+        """What is said where no other plugin has missed the claim before."""
+        for one in spec.volumes:
+            if isinstance(one, ClaimUse) and not self._table.storage.claim_of(spec.namespace, one):
+                what = f'persistentvolumeclaim "{one.name}" not found'
+                return f"looking up PVC {spec.namespace}/{one.name}: {what}"
+        return None
+
+    def refusals(self, counts: Counts) -> Iterator[tuple[str, Mask, bool]]:
+        """Nodes with too many volumes already: (message, nodes, resolvable)."""
+        if self.missing:
+            yield self.missing, np.ones(counts.nodes, np.bool_), False
+            return
+        refused = np.zeros(counts.nodes, np.bool_)
+        for driver, limits in self._limited.items():
+            if self._has_room(counts, driver, limits):
+                continue
+            used, here = self._attached(counts, driver)
+            more = self._asked(driver) - here
+            refused |= (limits != NO_LIMIT) & (more > 0) & (used + more > limits)
+        yield EXCEEDED, refused, True
+
+    def _has_room(self, counts: Counts, driver: str, limits: I64) -> bool:
+        """Whether every node takes all of the pod's volumes, whatever is attached already."""
+        if counts.changed_uses():
+            return False
+        used, new = self._columns(counts).count(driver), len(self._new[driver])
+        if int(used.max(initial=0)) + new <= self._table.storage.csi.lowest(driver):
+            return True
+        most = used + new
+        return not ((most > limits) & (limits != NO_LIMIT)).any()
+
+    def _asked(self, driver: str) -> I64:
+        """How many of the pod's volumes count on each node."""
+        asked = np.zeros(len(self._table.nodes), np.int64)
+        for where in self._new[driver].values():
+            asked += 1 if where is None else where
+        return asked
+
+    def _columns(self, counts: Counts) -> AttachedColumns:
+        table = self._table
+        return counts.volumes.attached(table.storage, table.nodes, table.static_version)
+
+    def _attached(self, counts: Counts, driver: str) -> tuple[I64, I64]:
+        """Volumes of a driver on each node, and how many of the pod's own its pods use already."""
+        columns, new = self._columns(counts), self._new[driver]
+        used, here = columns.count(driver).copy(), np.zeros(counts.nodes, np.int64)
+        for volume, where in new.items():
+            rows = sorted(columns.rows(volume))
+            here[rows] += 1 if where is None else where[rows]
+        for row in counts.changed_uses():
+            by_pods, everything = columns.of(row, counts.uses(row))
+            used[row] = sum(one[0] == driver for one in everything)
+            mine = (where for volume, where in new.items() if volume in by_pods)
+            here[row] = sum(where is None or bool(where[row]) for where in mine)
+        return used, here

@@ -1,0 +1,178 @@
+"""PodTopologySpread: skew between topology domains refuses (DoNotSchedule) or costs score.
+
+Source: KEP-895 and its successors; kube-scheduler 1.35's formulas. Only pods of the same namespace
+that are not terminating count, on nodes that have all keys and that the pod could go to.
+"""
+
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from shared.model.objects import HOSTNAME, PodSpec, SpreadConstraint
+from shared.model.selectors import holds
+from shared.scheduling.plugins.node_affinity import NodeAffinity
+from shared.scheduling.plugins.taint_toleration import TaintToleration
+from shared.scheduling.table.counters import Counts, spread_counter
+from shared.scheduling.table.domains import Domains
+from shared.scheduling.table.layout import F64, I32, I64, Mask
+from shared.scheduling.table.table import NodeTable
+
+NAME = "PodTopologySpread"
+MISSING = "node(s) didn't match pod topology spread constraints (missing required label)"
+SKEWED = "node(s) didn't match pod topology spread constraints"
+NOBODY = -1
+PRECISION = Context(prec=30)
+
+_AFFINITY, _TAINTS = NodeAffinity(), TaintToleration()
+
+
+class _Hard(NamedTuple):
+    rule: SpreadConstraint
+    counter: int  # NOBODY: its selector counts no pod
+    trials_only: bool  # counts nobody but those who come and go in a trial
+    itself: int  # 1 if the pod matches its own selector
+    domains: Domains
+    there: Mask  # domains that there are
+    enough: bool  # as many as minDomains wants
+
+
+class _Soft(NamedTuple):
+    rule: SpreadConstraint
+    counter: int
+    domains: Domains
+
+
+class Spread:
+    """The constraints of one signature on the nodes as they are."""
+
+    def __init__(
+        self,
+        table: NodeTable,
+        spec: PodSpec,
+        constraints: Sequence[SpreadConstraint],
+        needs_all_keys: bool,
+    ) -> None:
+        """Where nodes need not have all keys to be scored, those without one are one more domain
+        of it.
+        """
+        hard = [one for one in constraints if one.hard]
+        soft = [one for one in constraints if not one.hard]
+        needed = soft if needs_all_keys else []
+        hard_keys, soft_keys = _all_keys(table, hard), _all_keys(table, needed)
+        self.has_keys = soft_keys
+        self.hard = [self._hard(table, spec, one, hard_keys) for one in hard]
+        self.soft = [
+            _Soft(
+                one,
+                _soft_counter(table, spec, one),
+                _domains(table, spec, one, soft_keys, absent_is_empty=not needs_all_keys),
+            )
+            for one in soft
+        ]
+
+    def _hard(
+        self, table: NodeTable, spec: PodSpec, rule: SpreadConstraint, has_keys: Mask
+    ) -> _Hard:
+        domains = _domains(table, spec, rule, has_keys)
+        there = domains.there()
+        enough = int(np.count_nonzero(there)) >= rule.min_domains
+        itself = rule.selector is not None and holds(rule.selector, dict(spec.labels))
+        counter, trials_only = NOBODY, rule.selector == ()
+        if rule.selector is not None:
+            counter = table.counters.index[spread_counter(spec, rule.selector)]
+        return _Hard(rule, counter, trials_only, int(itself), domains, there, enough)
+
+    def refusals(self, counts: Counts, before: Counts) -> tuple[Mask, Mask]:
+        """Nodes without a key, and nodes where the skew would be too large: each is refused by the
+        first constraint that it does not meet. `before`: the counts at the beginning of the cycle.
+        """
+        nodes = counts.nodes
+        missing, skewed = np.zeros(nodes, np.bool_), np.zeros(nodes, np.bool_)
+        for one in self.hard:
+            domains = one.domains
+            passed = ~(missing | skewed)
+            missing |= passed & domains.absent
+            row = _row(counts, one.counter)
+            # An empty selector counts nobody at the beginning of a cycle, and everybody after it.
+            sums = domains.sums(row - _row(before, one.counter) if one.trials_only else row)
+            lowest = int(sums[one.there].min()) if one.enough and one.there.any() else 0
+            beyond = sums + (one.itself - lowest) > one.rule.max_skew
+            skewed |= passed & ~domains.absent & beyond[domains.place]
+        return missing, skewed
+
+    def scores(self, counts: Counts, feasible: Mask) -> I64:
+        """0..100 for each feasible node, the less there is in its domains the more; 0 for nodes
+        without one of the keys.
+        """
+        scored = feasible & self.has_keys
+        raw = _rounded(self._raw(counts, scored))
+        found = np.zeros(len(raw), np.int64)
+        among = raw[scored]
+        if not len(among):
+            return found
+        lowest, highest = int(among.min()), int(among.max())
+        found[scored] = 100 if not highest else 100 * (highest + lowest - among) // highest
+        return found
+
+    def _raw(self, counts: Counts, scored: Mask) -> F64:
+        raw = np.zeros(len(scored))
+        for one in self.soft:
+            row = _row(counts, one.counter)
+            place = one.domains.place
+            if one.rule.topology_key == HOSTNAME:
+                size, matching = int(np.count_nonzero(scored)), row.astype(np.int64)
+            else:
+                size = int(np.count_nonzero(np.bincount(place[scored])))
+                matching = one.domains.sums(row)[place]
+            score = matching * _ln(size + 2) + float(one.rule.max_skew - 1)
+            raw += np.where(one.domains.absent, 0.0, score)
+        return raw
+
+
+def _all_keys(table: NodeTable, rules: list[SpreadConstraint]) -> Mask:
+    found = np.ones(table.size, np.bool_)
+    for rule in rules:
+        found &= table.labels(rule.topology_key).present()
+    return found
+
+
+def _soft_counter(table: NodeTable, spec: PodSpec, rule: SpreadConstraint) -> int:
+    """An empty selector counts nobody, although the pod matches it."""
+    if not rule.selector:
+        return NOBODY
+    return table.counters.index[spread_counter(spec, rule.selector)]
+
+
+def _domains(
+    table: NodeTable,
+    spec: PodSpec,
+    rule: SpreadConstraint,
+    has_keys: Mask,
+    *,
+    absent_is_empty: bool = False,
+) -> Domains:
+    counted = has_keys
+    for honored, plugin in ((rule.honor_affinity, _AFFINITY), (rule.honor_taints, _TAINTS)):
+        refused = plugin.refuses(table, spec) if honored else None
+        if refused is not None:
+            counted = counted & ~refused
+    return Domains(table.labels(rule.topology_key), counted, absent_is_empty=absent_is_empty)
+
+
+def _row(counts: Counts, at: int) -> I32:
+    return np.zeros(counts.nodes, np.int32) if at == NOBODY else counts.row(at)
+
+
+def _rounded(values: F64) -> I64:
+    """To the nearest integer, halves away from zero; values are not negative."""
+    whole = np.floor(values)
+    return (whole + (values - whole >= 0.5)).astype(np.int64)
+
+
+@cache
+def _ln(number: int) -> float:
+    """The natural logarithm, rounded right: libm's differs from machine to machine."""
+    return float(Decimal(number).ln(PRECISION))

@@ -1,0 +1,84 @@
+"""VolumeRestrictions: disks that only one pod of a node may write to, claims that only one pod of
+the cluster may use.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from shared.model.objects import PodSpec
+from shared.model.volumes import AWS, GCE, ISCSI, RBD, ClaimUse, Disk
+from shared.scheduling.table.counters import Counts
+from shared.scheduling.table.layout import Mask
+from shared.scheduling.table.table import NodeTable
+from shared.scheduling.volumes.volume_uses import Use, Uses, same_disk
+
+NAME = "VolumeRestrictions"
+DISK_CONFLICT = "node(s) had no available disk"
+IN_USE = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+    "already in-use by another pod"
+)
+ONE_POD = "ReadWriteOncePod"
+GUARDED = (AWS, GCE, ISCSI, RBD)
+
+
+class VolumeRestrictions:
+    """The rule for one pod; `rejects` is what its PreFilter says, if it rejects the pod."""
+
+    def __init__(self, table: NodeTable, spec: PodSpec) -> None:
+        self.rejects: str | None = None
+        namespace, storage = spec.namespace, table.storage
+        self._disks: list[Use] = []
+        self._claims: set[str] = set()
+        for volume in spec.volumes:
+            if isinstance(volume, Disk):
+                if volume.kind in GUARDED:
+                    self._disks.append((namespace, volume))
+            elif not volume.pod:
+                claim = storage.claim_of(namespace, volume)
+                if claim is None:
+                    self.rejects = f'persistentvolumeclaim "{volume.name}" not found'
+                    return
+                if ONE_POD in claim.access_modes:
+                    self._claims.add(volume.name)
+        self._namespace = namespace
+
+    @property
+    def apply(self) -> bool:
+        """Whether there is something to look at."""
+        return bool(self.rejects or self._disks or self._claims)
+
+    def refusals(self, counts: Counts, before: Counts) -> Iterator[tuple[str, Mask, bool]]:
+        """(message, nodes, resolvable): nodes with a disk in use, then all for a claim in use.
+
+        `before` = the counts at the beginning of the cycle: where nothing was in the way then, and
+        there are no disks, kube-scheduler does not look again.
+        """
+        in_use = self._in_use(before)
+        if not self._disks and not in_use:
+            return
+        taken = np.zeros(counts.nodes, np.bool_)
+        for disk in self._disks:
+            for row in counts.rows_using(disk):
+                taken[row] |= _conflicts(disk, counts.uses(row))
+        yield DISK_CONFLICT, taken, True
+        # Claims of pods that came or went meanwhile count by name, whatever their namespace.
+        in_use += sum(counts.claim_moves(name) - before.claim_moves(name) for name in self._claims)
+        yield IN_USE, ~taken & (in_use > 0), True
+
+    def _in_use(self, counts: Counts) -> int:
+        """How many of the claims some pod uses."""
+        uses = ((self._namespace, ClaimUse(name)) for name in sorted(self._claims))
+        return sum(any(use in counts.uses(row) for row in counts.rows_using(use)) for use in uses)
+
+
+def _conflicts(wanted: Use, uses: Uses) -> bool:
+    disk = wanted[1]
+    assert isinstance(disk, Disk)
+    return any(
+        isinstance(other, Disk)
+        and same_disk(disk, other)
+        and (disk.kind == AWS or not (disk.read_only and other.read_only))
+        for _, other in uses
+    )

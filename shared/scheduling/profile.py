@@ -1,0 +1,247 @@
+"""Which plugins run for a pod, in which order and with which weights: a profile made ready to run.
+
+The order of the filters decides only which reason is reported; devices, which kube-scheduler does
+not know, come last. A total is at most 100 times all weights of a profile.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
+from shared.model.profile import NARROW_MAX, V1_35, Profile, Strategy
+from shared.scheduling.api.custom import Plugin, parts_of, registered
+from shared.scheduling.api.custom_reserve import Reserving
+from shared.scheduling.api.custom_steps import (
+    CustomAmounts,
+    CustomFilter,
+    CustomPreFilter,
+    CustomScore,
+)
+from shared.scheduling.api.plugin import LocalScore, StaticFilter, StaticScore
+from shared.scheduling.plugins.balanced_allocation import BalancedAllocation
+from shared.scheduling.plugins.gpu_devices import GpuDevices, GpuModel
+from shared.scheduling.plugins.image_locality import ImageLocality
+from shared.scheduling.plugins.node_affinity import AddedAffinity, NamedNodes, NodeAffinity
+from shared.scheduling.plugins.node_name import NodeName
+from shared.scheduling.plugins.node_ports import NodePorts
+from shared.scheduling.plugins.node_resources_fit import LeastAllocated, NodeResourcesFit
+from shared.scheduling.plugins.node_unschedulable import NodeUnschedulable
+from shared.scheduling.plugins.resource_scores import (
+    Balance,
+    BalanceGained,
+    Part,
+    ResourceScore,
+    Utilization,
+)
+from shared.scheduling.plugins.taint_toleration import TaintToleration
+from shared.scheduling.table.layout import ALLOC, F64, INFEASIBLE, PERCENT, ROOM, USED, Mask, Totals
+
+if TYPE_CHECKING:
+    from shared.scheduling.cycle.signature import Signature
+    from shared.scheduling.table.table import NodeTable
+
+FilterStep: TypeAlias = StaticFilter | NodePorts | NodeResourcesFit | str
+"""A name stands for a plugin of volumes or of rules between pods (see between.py)."""
+
+VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
+Number: TypeAlias = type[np.signedinteger[Any]]
+BETWEEN_PODS = ("PodTopologySpread", "InterPodAffinity")
+NAMED_NODES = NamedNodes()
+PORTS = NodePorts()
+GPU_MODEL = GpuModel()
+GPU_DEVICES = GpuDevices()
+LEAST_ALLOCATED = LeastAllocated()
+BALANCED_ALLOCATION = BalancedAllocation()
+FIT, BALANCE = LEAST_ALLOCATED.name, BALANCED_ALLOCATION.name
+LOCAL_SCORES: tuple[LocalScore, ...] = (LEAST_ALLOCATED, BALANCED_ALLOCATION)
+
+assert 100 * NARROW_MAX + INFEASIBLE < 0, "no total may make a node that is refused look feasible"
+
+
+class LocalTerm(NamedTuple):
+    """One local score plugin of one signature."""
+
+    name: str
+    weight: int
+    of: ResourceScore
+
+
+class LocalScores:
+    """The local scores of one signature where they are not the default ones."""
+
+    def __init__(self, terms: Iterable[LocalTerm], least: int, number: Number) -> None:
+        """`least` is the total of every node before anything is scored."""
+        self.terms, self.least, self._number = tuple(terms), least, number
+
+    def scores(self, cols: F64) -> Totals:
+        """Weighted sums of gathered nodes, shape (m,), a new array."""
+        total = np.full(cols.shape[1], self.least, np.int64)
+        for term in self.terms:
+            total += term.weight * term.of.scores(cols)
+        return total.astype(self._number)
+
+    def score(self, values: Sequence[float]) -> int:
+        """The same of one node."""
+        total = self.least
+        for term in self.terms:
+            total += term.weight * term.of.score(values)
+        return total
+
+
+class Plugins:
+    """The plugins of one profile. `filters` are those that kube-scheduler has as well, in its
+    order; `static_filters` all that look at objects alone, `between` the names of rules about
+    volumes and between pods. `scored` are resources beside cpu and memory that are scored. Totals
+    are `number`s, 16 bits where those suffice.
+    `is_default_locally`: local scores are LOCAL_SCORES.
+    """
+
+    def __init__(self, profile: Profile, version: str = V1_35) -> None:
+        """`version` = the release of kube-scheduler whose formulas count."""
+        self.profile, self.version = profile, version
+        self.number: Number = np.int16 if profile.is_narrow else np.int64
+        self.total_bytes = np.dtype(self.number).itemsize
+        self._image_locality = ImageLocality(counts_volumes=version != V1_35)
+        self.images_of = self._image_locality.names
+        self.custom = {one.name: registered(one) for one in profile.custom}
+        self.pre_filters = tuple(
+            CustomPreFilter(self.custom[one.name]) for one in profile.custom if one.rejects
+        )
+        self.reserving = tuple(Reserving(registered(one)) for one in profile.reserve)
+        # kube-scheduler's own stand there by name.
+        self.post_filters: tuple[Plugin | str, ...] = tuple(
+            registered(one) if one.sha256 else one.name for one in profile.post_filter
+        )
+        self.fit = NodeResourcesFit(profile.ignored_resources, profile.ignored_groups)
+        self.filters = self._filters()
+        self.checks_ports = PORTS in self.filters
+        others = NodePorts | NodeResourcesFit | str
+        chosen = [one for one in self.filters if not isinstance(one, others)]
+        self.between = tuple(one for one in self.filters if isinstance(one, str))
+        self.static_filters: tuple[StaticFilter, ...] = (*chosen, GPU_MODEL)
+        self.static_scores = self._static_scores()
+        self.fit_weight = profile.weight(FIT)
+        self.balance_weight = profile.weight(BALANCE)
+        self.scored = self._scored()
+        # Without any score plugin or extender kube-scheduler gives every node 1.
+        self.least = 0 if profile.scores or profile.has_extenders else 1
+        self.by_amounts = tuple(self._by_amounts())
+        is_default = _local_part(profile) == _local_part(Profile())
+        self.is_default_locally = is_default and not self.by_amounts and version == V1_35
+
+    def _filters(self) -> tuple[FilterStep, ...]:
+        profile = self.profile
+        affinity: list[FilterStep] = [NodeAffinity(profile.added_preferred)]
+        if profile.added_required is not None:
+            affinity.insert(0, AddedAffinity(profile.added_required))
+        known: dict[str, Sequence[FilterStep]] = {
+            "NodeUnschedulable": [NodeUnschedulable()],
+            "NodeName": [NodeName()],
+            "TaintToleration": [TaintToleration()],
+            "NodeAffinity": affinity,
+            "NodePorts": [PORTS],
+            "NodeResourcesFit": [self.fit],
+            **{name: [name] for name in (*VOLUMES, *BETWEEN_PODS)},
+            **{name: [CustomFilter(plugin)] for name, plugin in self.custom.items()},
+        }
+        found: list[FilterStep] = [NAMED_NODES] if profile.names_nodes else []
+        found.extend(self.pre_filters)
+        for name in profile.filters:
+            found.extend(known.get(name, ()))
+        assert self.fit in found, f"profile {profile.name} does not look at amounts"
+        return tuple(found)
+
+    def _static_scores(self) -> tuple[tuple[StaticScore, int], ...]:
+        profile = self.profile
+        plugins: tuple[StaticScore, ...] = (
+            TaintToleration(),
+            NodeAffinity(profile.added_preferred),
+            self._image_locality,
+            *(CustomScore(plugin) for plugin in self.custom.values() if not plugin.amounts),
+        )
+        weighed = [(plugin, profile.weight(plugin.name)) for plugin in plugins]
+        return tuple((plugin, weight) for plugin, weight in weighed if weight)
+
+    def _by_amounts(self) -> Iterator[tuple[Plugin, int]]:
+        """Plugins of users that score by amounts, with their weights."""
+        for name, plugin in self.custom.items():
+            weight = self.profile.weight(name)
+            if plugin.amounts and weight:
+                yield plugin, weight
+
+    def left_out(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
+        """Nodes that PreFilter leaves out; None unless the pod names those it is tried on."""
+        return NAMED_NODES.refuses(table, spec) if self.profile.names_nodes else None
+
+    def custom_parts(self, spec: PodSpec) -> tuple[object, ...]:
+        """What of a pod plugins of users read."""
+        if not self.custom:
+            return ()
+        return tuple(parts_of(spec, plugin.reads) for plugin in self.custom.values())
+
+    def _scored(self) -> tuple[str, ...]:
+        names = [name for name, _ in self.profile.strategy.resources] if self.fit_weight else []
+        names += self.profile.balanced if self.balance_weight else ()
+        asked = (one for one in self.post_filters if not isinstance(one, str))
+        looking = (*self.custom.values(), *asked)
+        names += (name for plugin in looking for name in plugin.amounts)
+        others = (name for name in names if name not in (CPU, MEMORY, PODS))
+        return tuple(dict.fromkeys(others))
+
+    def local_scores(self, table: "NodeTable", sig: "Signature") -> LocalScores:
+        """What the signature's local scores are made of."""
+        terms = []
+        if self.fit_weight:
+            parts = _parts(table, sig, self.profile.strategy.resources, real=False)
+            scored: ResourceScore = Utilization(self.profile.strategy, parts)
+            terms.append(LocalTerm(FIT, self.fit_weight, scored))
+        if self.balance_weight:
+            resources = [(name, 1) for name in self.profile.balanced]
+            parts = _parts(table, sig, resources, real=True)
+            balance = Balance if self.version == V1_35 else BalanceGained
+            # Pods that ask for none of the resources are passed over.
+            if any(part.ask for part in parts):
+                terms.append(LocalTerm(BALANCE, self.balance_weight, balance(parts)))
+            elif BALANCE in self.profile.always_scored:
+                terms.append(LocalTerm(BALANCE, self.balance_weight, Utilization(Strategy(), ())))
+        for plugin, weight in self.by_amounts:
+            if CustomAmounts.applies(plugin, sig.spec) or plugin.name in self.profile.always_scored:
+                score = CustomAmounts(plugin, table, sig.spec)
+                terms.append(LocalTerm(plugin.name, weight, score))
+        return LocalScores(terms, self.least, self.number)
+
+
+def _local_part(profile: Profile) -> tuple[object, ...]:
+    """What decides the local scores."""
+    weights = profile.weight(FIT), profile.weight(BALANCE)
+    always = BALANCE in profile.always_scored
+    return *weights, profile.strategy, profile.balanced, always
+
+
+def _parts(
+    table: "NodeTable", sig: "Signature", resources: Iterable[tuple[str, int]], *, real: bool
+) -> list[Part]:
+    """The resources that count for the pod: `real` requests, or those of its containers alone, of
+    cpu and memory with the defaults where they ask for nothing.
+    """
+    found = []
+    pairs = {CPU: (0, sig.cpu, sig.room_cpu), MEMORY: (1, sig.memory, sig.room_memory)}
+    for name, weight in resources:
+        if name in pairs:
+            at, ask, room = pairs[name]
+            if real:
+                found.append(Part(ALLOC + at, USED + at, False, ask, weight))
+            else:
+                found.append(Part(ALLOC + at, ROOM + at, True, room / PERCENT, weight))
+        elif name in table.scored:
+            have, used = table.scored[name]
+            ask = sig.scored_amount(name) if real else sig.asked_amount(name)
+            # Resources other than these count only for pods that ask for them.
+            if ask or name == EPHEMERAL_STORAGE:
+                found.append(Part(have, used, False, ask, weight))
+    return found
+
+
+DEFAULT = Plugins(Profile())

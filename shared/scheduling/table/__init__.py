@@ -1,0 +1,1 @@
+"""The nodes of one shard as columns, and what is charged to them."""

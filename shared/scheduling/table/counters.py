@@ -1,0 +1,327 @@
+"""How many pods that a rule between pods is about are on each node, and which volumes they use,
+kept as pods come and go.
+
+A counter is a row of a matrix, with a column for each row of the node table. There are two kinds:
+pods that a selector matches (rules of pods yet to be placed ask for them), and pods that have a
+term themselves (it speaks about whoever comes later). Which counters a pod moves follows from its
+signature, so a charge costs nothing where there are no rules.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from shared.model.objects import PodSpec, Selector
+from shared.model.volumes import ClaimUse
+from shared.scheduling.table.layout import I32, I64
+from shared.scheduling.table.multiset import add
+from shared.scheduling.table.selectors import (
+    Matcher,
+    NamespaceLabels,
+    Places,
+    looks_at,
+    matcher_of,
+    places_of,
+    sought,
+)
+from shared.scheduling.volumes.volume_uses import Use, Uses, VolumeUses, place_of
+
+if TYPE_CHECKING:
+    from shared.scheduling.cycle.signature import Signature
+
+AFFINE, OPPOSED, PREFERRED, AVOIDED = "affine", "opposed", "preferred", "avoided"
+
+
+class Matching(NamedTuple):
+    """Pods that all of the matchers mean; terminating ones count unless only `lasting` do."""
+
+    matchers: tuple[Matcher, ...]
+    lasting: bool = False
+
+    def matches(self, spec: PodSpec, labels_of: NamespaceLabels) -> bool:
+        """Whether pods of this signature are counted."""
+        if self.lasting and spec.terminating:
+            return False
+        return all(matcher.matches(spec, labels_of) for matcher in self.matchers)
+
+
+class Owning(NamedTuple):
+    """Pods with a term of this kind; a preferred one counts with its weight."""
+
+    kind: str
+    topology_key: str
+    matcher: Matcher
+
+
+Counter = Matching | Owning
+
+
+def read_by(sig: "Signature") -> list[Matching]:
+    """What the rules of a pod want counted, each once."""
+    spec = sig.spec
+    found = [
+        spread_counter(spec, one.selector)
+        for one in sig.constraints
+        if one.selector or (one.hard and one.selector is not None)
+    ]
+    if spec.pod_affinity:
+        found.append(affinity_counter(spec))
+    terms = (*spec.pod_anti_affinity, *(one.term for one in spec.pods_preferred))
+    found += [Matching((sought(term, spec),)) for term in terms]
+    return list(dict.fromkeys(found))
+
+
+def spread_counter(spec: PodSpec, selector: Selector) -> Matching:
+    """Pods of its namespace that a constraint counts."""
+    return Matching((Matcher(selector, (spec.namespace,)),), lasting=True)
+
+
+def affinity_counter(spec: PodSpec) -> Matching:
+    """Pods that all terms of required affinity mean at once."""
+    return Matching(tuple(sought(term, spec) for term in spec.pod_affinity))
+
+
+def owned_by(spec: PodSpec) -> dict[Owning, int]:
+    """The counters a pod moves with its own terms, and by how much."""
+    found: dict[Owning, int] = {}
+    for kind, terms in ((AFFINE, spec.pod_affinity), (OPPOSED, spec.pod_anti_affinity)):
+        for term in terms:
+            owning = Owning(kind, term.topology_key, matcher_of(term, spec))
+            found[owning] = found.get(owning, 0) + 1
+    for one in spec.pods_preferred:
+        kind = PREFERRED if one.weight > 0 else AVOIDED
+        owning = Owning(kind, one.term.topology_key, matcher_of(one.term, spec))
+        found[owning] = found.get(owning, 0) + one.weight
+    return found
+
+
+class Counts:
+    """Counts by node and `volumes` in use, with changes on top that the table does not know of."""
+
+    def __init__(self, table_counts: I32, volumes: VolumeUses) -> None:
+        self._table_counts = table_counts
+        self.volumes = volumes
+        self._changed: dict[int, I32] = {}
+        self._changed_uses: dict[int, Uses] = {}
+        self._claim_moves: dict[str, int] = {}
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return int(self._table_counts.shape[1])
+
+    def row(self, at: int) -> I32:
+        """One counter on every node, shape (n,). Read-only for the caller."""
+        changed = self._changed.get(at)
+        return self._table_counts[at] if changed is None else changed
+
+    def move(self, sig: "Signature", row: int, sign: int = 1) -> None:
+        """A pod of the signature more (or less) on a node."""
+        for at, amount in sig.counted:
+            if at not in self._changed:
+                self._changed[at] = self._table_counts[at].copy()
+            self._changed[at][row] += amount * sign
+        if sig.uses:
+            if row not in self._changed_uses:
+                self._changed_uses[row] = dict(self.volumes.rows.get(row, {}))
+            add(self._changed_uses[row], sig.uses, sign)
+            for _, volume in sig.uses:
+                if isinstance(volume, ClaimUse) and not volume.pod:
+                    moves = self._claim_moves.get(volume.name, 0)
+                    self._claim_moves[volume.name] = moves + sign
+
+    def uses(self, row: int) -> Uses:
+        """The volumes that pods of a node use. Read-only for the caller."""
+        changed = self._changed_uses.get(row)
+        return self.volumes.rows.get(row, {}) if changed is None else changed
+
+    def changed_uses(self) -> list[int]:
+        """Nodes where they are not those that the table knows of."""
+        return sorted(self._changed_uses)
+
+    def rows_using(self, use: Use) -> list[int]:
+        """Nodes with pods that use the same claim or disk, in whatever way."""
+        place, changed = place_of(use), self._changed_uses
+        more = (row for row, uses in changed.items() if place in map(place_of, uses))
+        return sorted({*(row for row in self.volumes.at(use) if row not in changed), *more})
+
+    def claim_moves(self, name: str) -> int:
+        """Pods with a claim of this name that came, less those that left, in any namespace."""
+        return self._claim_moves.get(name, 0)
+
+    def twin(self) -> "Counts":
+        """The same, to be changed apart."""
+        twin = Counts(self._table_counts, self.volumes)
+        twin._changed = {at: row.copy() for at, row in self._changed.items()}
+        twin._changed_uses = {row: dict(uses) for row, uses in self._changed_uses.items()}
+        twin._claim_moves = dict(self._claim_moves)
+        return twin
+
+
+class Counters:
+    """`counts` has a row for each counter in `index`, shape (counters, nodes). `version` rises
+    when counters or what they match change.
+    """
+
+    def __init__(self) -> None:
+        self.counts: I32 = np.zeros((0, 0), np.int32)
+        self.index: dict[Counter, int] = {}
+        self.version = 0
+        self.moves = 0  # rises with every charge that moves a counter
+        self.labels_of: NamespaceLabels = {}
+        self.volumes = VolumeUses()
+        self._users: dict[Counter, int] = {}  # signatures that read or move a counter by its terms
+        self._free: list[int] = []
+        self._sigs: dict[Signature, None] = {}
+        # Few of many: clusters have thousands of rules, most of them about one app.
+        self._at: Places[Signature] = Places()
+        self._matchings: Places[Matching] = Places()
+        self._ownings: Places[Owning] = Places()
+
+    def __bool__(self) -> bool:
+        return bool(self.index)
+
+    # ------------------------------------------------------------------------- signatures
+
+    def add(self, sig: "Signature") -> list[tuple[int, list["Signature"]]]:
+        """Take a signature in. Returns counters that are new, with the known signatures they
+        match: whoever knows where the pods of those are must `count` them.
+        """
+        spec = sig.spec
+        places = places_of(spec)
+        self._sigs[sig] = None
+        self._at.add(sig, places)
+        fresh = [counter for counter in read_by(sig) if self._use(counter)]
+        owned = owned_by(spec)
+        for owning in owned:
+            self._use(owning)
+        moved = [(self.index[owning], amount) for owning, amount in owned.items()]
+        moved += [
+            (self.index[counter], 1)
+            for counter in self._matchings.at(places)
+            if counter not in fresh and counter.matches(spec, self.labels_of)
+        ]
+        sig.counted = tuple(moved)
+        return [(self.index[counter], self._matched(counter)) for counter in fresh]
+
+    def drop(self, sig: "Signature") -> None:
+        """Forget a signature of which no pod is left, and counters that only it needed."""
+        del self._sigs[sig]
+        self._at.drop(sig, places_of(sig.spec))
+        needed: list[Counter] = [*read_by(sig), *owned_by(sig.spec)]
+        for counter in needed:
+            self._users[counter] -= 1
+            if not self._users[counter]:
+                del self._users[counter]
+                self._forget(counter)
+
+    def rematch(self, labels_of: NamespaceLabels) -> None:
+        """Namespaces changed: match every counter anew. All counts are 0 afterwards."""
+        self.labels_of = labels_of
+        self.counts[:] = 0
+        self.version += 1
+        self.moves += 1
+        for sig in self._sigs:
+            owned = owned_by(sig.spec)
+            sig.counted = tuple((self.index[one], amount) for one, amount in owned.items())
+        for counter in self.index:
+            if isinstance(counter, Matching):
+                self._matched(counter)
+
+    def _use(self, counter: Counter) -> bool:
+        """One more signature needs the counter; whether it is new."""
+        self._users[counter] = self._users.get(counter, 0) + 1
+        if counter in self.index:
+            return False
+        if not self._free:
+            first = len(self.counts)
+            more = np.zeros((max(8, first), self.counts.shape[1]), np.int32)
+            self.counts = np.concatenate((self.counts, more))
+            self._free = list(range(len(self.counts) - 1, first - 1, -1))
+        self.index[counter] = self._free.pop()
+        self.version += 1
+        if isinstance(counter, Matching):
+            self._matchings.add(counter, looks_at(counter.matchers[0]))
+        else:
+            self._ownings.add(counter, looks_at(counter.matcher))
+        return True
+
+    def _matched(self, counter: Matching) -> list["Signature"]:
+        """Signatures that a counter matches, which move it from now on."""
+        at = self.index[counter]
+        there = self._at.at(looks_at(counter.matchers[0]))
+        found = [sig for sig in there if counter.matches(sig.spec, self.labels_of)]
+        for sig in found:
+            sig.counted = (*sig.counted, (at, 1))
+        return found
+
+    def _forget(self, counter: Counter) -> None:
+        at = self.index.pop(counter)
+        self.counts[at] = 0
+        self._free.append(at)
+        self.version += 1
+        if isinstance(counter, Owning):
+            self._ownings.drop(counter, looks_at(counter.matcher))
+            return
+        places = looks_at(counter.matchers[0])
+        self._matchings.drop(counter, places)
+        for sig in self._at.at(places):
+            sig.counted = tuple(one for one in sig.counted if one[0] != at)
+
+    def owned(self, kind: str, spec: PodSpec) -> list[tuple[str, int]]:
+        """(topology key, row) of the terms of this kind that speak about pods of a spec."""
+        if not self.index:
+            return []
+        return [
+            (owning.topology_key, self.index[owning])
+            for owning in self._ownings.at(places_of(spec))
+            if owning.kind == kind and owning.matcher.matches(spec, self.labels_of)
+        ]
+
+    # ------------------------------------------------------------------------------ counts
+
+    def now(self) -> Counts:
+        """The counts as they are."""
+        return Counts(self.counts, self.volumes)
+
+    def count(self, at: int, rows: I64) -> None:
+        """Pods that a new counter matches are on these rows already."""
+        np.add.at(self.counts[at], rows, 1)
+
+    def charge(self, sig: "Signature", rows: I64, sign: int) -> None:
+        """A pod of the signature comes to (+1) or leaves (-1) each of these rows."""
+        self.moves += 1
+        for at, amount in sig.counted:
+            np.add.at(self.counts[at], rows, amount * sign)
+        if sig.uses:
+            for row in rows.tolist():
+                self.volumes.charge(sig.uses, row, sign)
+
+    def charge_one(self, sig: "Signature", row: int, sign: int) -> None:
+        """`charge` of one row."""
+        self.moves += 1
+        for at, amount in sig.counted:
+            self.counts[at, row] += amount * sign
+        if sig.uses:
+            self.volumes.charge(sig.uses, row, sign)
+
+    def grow(self, nodes: int) -> None:
+        """More rows of the table, at its end."""
+        self.counts = np.concatenate(
+            (self.counts, np.zeros((len(self.counts), nodes), np.int32)), axis=1
+        )
+
+    def keep(self, order: I64) -> None:
+        """Rows of the table become those of `order`, in its order."""
+        self.counts = np.ascontiguousarray(self.counts[:, order])
+        self.volumes.keep(order)
+
+    def twin(self) -> "Counters":
+        """The same counters with counts of their own, for a trial."""
+        twin = Counters()
+        shared = ("index", "version", "labels_of", "_users", "_free", "_sigs")
+        for name in (*shared, "_at", "_matchings", "_ownings"):
+            setattr(twin, name, getattr(self, name))
+        twin.counts = self.counts.copy() if self.index else self.counts
+        twin.volumes = self.volumes.copy()
+        return twin

@@ -1,0 +1,121 @@
+"""Which nodes of a table have which images: a column for each image that some signature names.
+
+Columns are made when a score first asks for them and kept up to date as nodes change; a cluster
+without images, and a pod whose images no node has, cost one comparison. Not state: without them
+every score is the same and takes longer.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from shared.model.images import number, size_bytes
+from shared.model.objects import Node
+from shared.scheduling.table.layout import I64
+
+COLUMNS_MAX = 1_024
+
+
+class Spread(NamedTuple):
+    """Of all nodes of the cluster: how many there are, and how many have an image, by number."""
+
+    nodes: int
+    holders: dict[int, int]
+
+
+class ImageColumn:
+    """The size of one image on each node, -1 where it is not; `here` nodes of the table have it."""
+
+    __slots__ = ("here", "key", "number", "sizes", "version")
+
+    def __init__(self, name: str, nodes: Sequence[Node], version: int) -> None:
+        self.number = number(name)
+        self.key = self.number.to_bytes(8, "little", signed=True)
+        self.sizes = _sizes(nodes, self.key)
+        self.here = int(np.count_nonzero(self.sizes >= 0))
+        self.version = version
+
+
+def _sizes(nodes: Sequence[Node], key: bytes) -> I64:
+    return np.fromiter((size_bytes(node.images, key) for node in nodes), np.int64, len(nodes))
+
+
+class Images:
+    """The images of a table's nodes. `spread` None = the table has all nodes of the cluster."""
+
+    def __init__(self) -> None:
+        self.spread: Spread | None = None
+        self._nodes: Sequence[Node] = ()
+        self._are_any = False
+        self._version = 1
+        self._columns: dict[str, ImageColumn] = {}
+
+    def grow(self, nodes: Sequence[Node]) -> None:
+        """Rows for these nodes behind the others; `keep` must follow."""
+        for column in self._columns.values():
+            column.sizes = np.concatenate((column.sizes, _sizes(nodes, column.key)))
+
+    def keep(self, order: I64, nodes: Sequence[Node]) -> None:
+        """Rows become those of `order`, in its order; they are these nodes then."""
+        self._nodes = nodes
+        self._are_any = any(node.images for node in nodes)
+        self._version += 1
+        for column in self._columns.values():
+            column.sizes = column.sizes[order]
+            column.here = int(np.count_nonzero(column.sizes >= 0))
+            column.version = self._version
+
+    def changed(self, row: int, before: Node, node: Node) -> None:
+        """A node has other images; columns that do not show it stay what they are."""
+        if before.images == node.images:
+            return
+        self._are_any = self._are_any or bool(node.images)
+        self._version += 1
+        for column in self._columns.values():
+            size, old = size_bytes(node.images, column.key), int(column.sizes[row])
+            if size != old:
+                column.sizes[row] = size
+                column.here += (size >= 0) - (old >= 0)
+                column.version = self._version
+
+    def set_spread(self, spread: Spread | None) -> None:
+        """How the cluster has its images now."""
+        before, self.spread = self.spread, spread
+        if spread is None or before is None or spread.nodes != before.nodes:
+            self._forget()
+            return
+        self._version += 1
+        for column in self._columns.values():
+            if spread.holders.get(column.number) != before.holders.get(column.number):
+                column.version = self._version
+
+    def _forget(self) -> None:
+        self._columns = {}
+        self._version += 1
+
+    def stamp(self, names: tuple[str, ...]) -> int:
+        """Changes with what nodes have of these images; 0 as long as no node has any."""
+        if not names or not self._are_any:
+            return 0
+        columns = [self.column(name) for name in names]
+        if not any(column.here for column in columns):
+            return 0
+        return max(column.version for column in columns)
+
+    def column(self, name: str) -> ImageColumn:
+        """The column of one image."""
+        found = self._columns.get(name)
+        if found is None:
+            if len(self._columns) >= COLUMNS_MAX:
+                self._forget()
+            found = self._columns[name] = ImageColumn(name, self._nodes, self._version)
+        return found
+
+    def share(self, column: ImageColumn) -> float:
+        """The part of the cluster's nodes that have an image."""
+        if self.spread is None:
+            return column.here / len(self._nodes)
+        # A node may be told of here before it is counted.
+        nodes = max(self.spread.nodes, len(self._nodes))
+        return self.spread.holders.get(column.number, 0) / nodes

@@ -1,0 +1,70 @@
+"""Host ports in use on the nodes of one table; which pod holds them is the owner's business."""
+
+from collections.abc import Mapping
+
+from shared.model.objects import HostPort
+from shared.scheduling.table.multiset import add
+
+ANY_IP = "0.0.0.0"
+
+
+def clashes(wanted: HostPort, used: Mapping[HostPort, int]) -> bool:
+    """Whether a port cannot be had beside those in use; 0.0.0.0 clashes with every ip."""
+    for port in used:
+        same = port.port == wanted.port and port.protocol == wanted.protocol
+        if same and (ANY_IP in (port.ip, wanted.ip) or port.ip == wanted.ip):
+            return True
+    return False
+
+
+class PortLedger:
+    """Ports by node id, counted, as facts may give one twice; and for each port number the nodes
+    that use it on some ip.
+    """
+
+    def __init__(self) -> None:
+        self._of_node: dict[int, dict[HostPort, int]] = {}
+        self._users: dict[tuple[str, int], dict[int, int]] = {}
+
+    def used(self, node_id: int) -> Mapping[HostPort, int]:
+        """Ports in use on one node, with how often each is held."""
+        return self._of_node.get(node_id, {})
+
+    def charge(self, node_id: int, ports: tuple[HostPort, ...], sign: int) -> None:
+        """Add (+1) or take away (-1) one pod's ports."""
+        used = self._of_node.setdefault(node_id, {})
+        add(used, ports, sign)
+        if not used:
+            del self._of_node[node_id]
+        for port in ports:
+            users = self._users.setdefault((port.protocol, port.port), {})
+            count = users.get(node_id, 0) + sign
+            assert count >= 0, f"port {port} of node {node_id} was given back twice"
+            if count:
+                users[node_id] = count
+            else:
+                del users[node_id]
+
+    def refusing(self, ports: tuple[HostPort, ...]) -> list[int]:
+        """Ids of the nodes on which one of these ports clashes, ascending, once each."""
+        refusing: set[int] = set()
+        for port in ports:
+            for node_id in self._users.get((port.protocol, port.port), {}):
+                if clashes(port, self._of_node[node_id]):
+                    refusing.add(node_id)
+        return sorted(refusing)
+
+    def forget(self, node_id: int) -> None:
+        """The node is gone, and with it what was charged to it."""
+        for port, count in self._of_node.pop(node_id, {}).items():
+            users = self._users[(port.protocol, port.port)]
+            users[node_id] -= count
+            if not users[node_id]:
+                del users[node_id]
+
+    def copy(self) -> "PortLedger":
+        """An independent ledger with the same content."""
+        twin = PortLedger()
+        twin._of_node = {node_id: dict(used) for node_id, used in self._of_node.items()}
+        twin._users = {key: dict(users) for key, users in self._users.items()}
+        return twin

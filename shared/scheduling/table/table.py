@@ -1,0 +1,427 @@
+"""The nodes of one shard as columns, and the ledger of what is charged to them.
+
+Rows are in tie order (ascending keyed hash of the node's uid), so that the first of several equal
+rows is the one to take. Rows move when nodes come and go: a node's id is its identity, its row an
+encoding of the moment. The table knows amounts, devices and ports; which pod caused a charge is
+its owner's business. Same nodes and same charges give the same table, in whatever order they came.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shared.model.objects import CPU, GPU, MEMORY, PODS, Node, Taint
+from shared.scheduling.api.custom import Node as ShownNode
+from shared.scheduling.table.changes import ChangeLog, runs
+from shared.scheduling.table.column_minima import Lowest
+from shared.scheduling.table.counters import Counters
+from shared.scheduling.table.devices import charge_devices, charge_one, derive_row, ledger_of
+from shared.scheduling.table.images import Images
+from shared.scheduling.table.labels import LabelColumn
+from shared.scheduling.table.layout import (
+    ALLOC,
+    AMOUNT_MAX,
+    COUNTED_MAX,
+    DEVICE_MILLI,
+    DEVICES_MAX,
+    F64,
+    FREE,
+    I32,
+    I64,
+    PERCENT,
+    ROOM,
+    SCORED_MAX,
+)
+from shared.scheduling.table.oversize_sums import Beyond
+from shared.scheduling.table.ports import PortLedger
+from shared.scheduling.volumes.storage import Storage
+
+if TYPE_CHECKING:
+    from shared.scheduling.api.custom_reserve import Reserving
+    from shared.scheduling.cycle.score_classes import Static
+    from shared.scheduling.cycle.signature import Signature
+
+TieKey = tuple[bytes, str]
+TaintClass = tuple[tuple[Taint, ...], bool]
+
+
+def tie_key(seed: int, uid: str) -> TieKey:
+    """Where a node stands among equals: the same on every machine, different for each seed."""
+    key = seed.to_bytes(8, "little", signed=True)
+    return blake2b(uid.encode(), digest_size=8, key=key).digest(), uid
+
+
+class NodeTable:
+    """Columns of n nodes. Public arrays are read-only by contract; all have one entry a row."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.ids: I64 = np.zeros(0, np.int64)
+        self.nodes: list[Node] = []
+        self.resources: dict[str, int] = {CPU: 0, MEMORY: 1, PODS: 2}
+        # Resources that are scored beside cpu and memory: columns of what is allocatable and of
+        # what is requested.
+        self.scored: dict[str, tuple[int, int]] = {}
+        self.rooms: dict[str, Reserving] = {}  # resources that plugins of users hand out
+        self.cols: F64 = np.zeros((FREE + 3, 0))
+        self.allocatable: F64 = np.zeros((3, 0))
+        self.gpu_free: I32 = np.zeros((0, 8), np.int32)  # devices a node lacks count as 0 free
+        self.gpu_count: I64 = np.zeros(0, np.int64)
+        self.generation: I64 = np.zeros(0, np.int64)
+        self.taint_class: I32 = np.zeros(0, np.int32)
+        self.taint_classes: list[TaintClass] = []
+        self.images = Images()
+        self.ports = PortLedger()
+        self.counters = Counters()
+        self.storage = Storage()
+        self.changes = ChangeLog()
+        self.lowest = Lowest()
+        self.beyond = Beyond()
+        self.whole = True  # every node has some cpu and some memory
+        self.static_version = 0  # rises when anything but amounts changes on any node
+        self.parent: NodeTable | None = None
+        # Static parts of signatures by what static plugins look at; kept by static.static_of.
+        self.statics: dict[Hashable, Static] = {}
+        self.statics_of = (-1, -1)
+        # Signatures whose rows are those of others, too; kept by kernel.shared_by.
+        self.alike: dict[Hashable, Signature] = {}
+        self.forked_at = 0  # of a trial: where its table's changes stood
+        self._keys: list[TieKey] = []
+        self._rows: dict[int, int] = {}
+        self._taint_index: dict[TaintClass, int] = {}
+        self._labels: dict[str, LabelColumn] = {}
+        self._names: dict[str, int] | None = None
+        self._models: LabelColumn | None = None
+        self._shown: list[ShownNode] | None = None
+
+    # ------------------------------------------------------------------------------ reading
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return len(self.nodes)
+
+    @property
+    def requested(self) -> F64:
+        """What is charged, shape (resources, n), in the order of `resources`."""
+        return self.allocatable - self.cols[FREE:]
+
+    def row_of(self, node_id: int) -> int | None:
+        """The node's row now, None when the table does not have it."""
+        return self._rows.get(node_id)
+
+    def rows_of(self, node_ids: Iterable[int]) -> I64:
+        """Rows of nodes the table has; the others are left out."""
+        found = (self._rows.get(int(node_id)) for node_id in node_ids)
+        return np.array([row for row in found if row is not None], np.int64)
+
+    def node_id_at(self, row: int) -> int:
+        """Id of the node in a row."""
+        return int(self.ids[row])
+
+    def row_named(self, name: str) -> int | None:
+        """Row of the node with this name."""
+        if self._names is None:
+            self._names = {node.name: row for row, node in enumerate(self.nodes)}
+        return self._names.get(name)
+
+    def labels(self, key: str) -> LabelColumn:
+        """The column of one label's values, made at its first use."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = LabelColumn([node.labels.get(key) for node in self.nodes])
+        return column
+
+    def shown(self) -> list[ShownNode]:
+        """The nodes as plugins of users see them one by one, made at the first use."""
+        if self._shown is None:
+            self._shown = [
+                ShownNode(one.name, one.labels, one.taints, one.unschedulable) for one in self.nodes
+            ]
+        return self._shown
+
+    def gpu_models(self) -> LabelColumn:
+        """The column of GPU models; nodes without GPUs have none."""
+        if self._models is None:
+            models = [node.gpu_model or None for node in self.nodes]
+            self._models = LabelColumn(models)
+        return self._models
+
+    def resource(self, name: str) -> int:
+        """Index of a resource; a new one gets a row of zeros."""
+        index = self.resources.get(name)
+        if index is None:
+            index = self.resources[name] = self._add_columns(1)
+        return index
+
+    def score_resources(self, names: Iterable[str]) -> None:
+        """Give resources columns for scores, which nominations do not touch. Before any charge."""
+        for name in names:
+            if name not in self.scored:
+                first = FREE + self._add_columns(2)
+                self.scored[name] = (first, first + 1)
+        for row, node in enumerate(self.nodes):
+            self._set_amounts(row, node)
+
+    def hand_out(self, plugins: Iterable["Reserving"]) -> None:
+        """What plugins of users hand out are resources from now on. Before any charge."""
+        for one in plugins:
+            self.resource(one.resource)
+            self.rooms.setdefault(one.resource, one)
+        for row, node in enumerate(self.nodes):
+            self._set_amounts(row, node)
+
+    def _add_columns(self, count: int) -> int:
+        """Columns of zeros behind those of resources; the index of the first among them."""
+        index = len(self.allocatable)
+        zeros = np.zeros((count, self.size))
+        self.allocatable = np.concatenate((self.allocatable, zeros))
+        self.cols = np.concatenate((self.cols, zeros))
+        return index
+
+    # ------------------------------------------------------------------------------ nodes
+
+    def set_nodes(self, ids: Iterable[int], nodes: Sequence[Node]) -> None:
+        """Add nodes or change those that are there; charges stay with the node's id."""
+        assert self.parent is None, "a trial keeps the nodes it was made with"
+        fresh: dict[int, Node] = {}
+        changed: list[int] = []
+        for node_id, node in zip(map(int, ids), nodes, strict=True):
+            row = self._rows.get(node_id)
+            if row is None:
+                fresh[node_id] = node
+            else:
+                self._change(row, node)
+                changed.append(row)
+        if changed:
+            self._mark(np.array(changed, np.int64))
+        if fresh:
+            self._append(fresh)
+
+    def remove_nodes(self, ids: Iterable[int]) -> None:
+        """Forget nodes and everything charged to them; unknown ids are ignored."""
+        assert self.parent is None, "a trial keeps the nodes it was made with"
+        rows = self.rows_of(ids)
+        if rows.size == 0:
+            return
+        kept = np.ones(self.size, np.bool_)
+        kept[rows] = False
+        for row in rows.tolist():
+            self.ports.forget(self.node_id_at(row))
+        if self.beyond.sums:
+            self.beyond.forget(self.ids[rows].tolist())
+        self._keep(np.flatnonzero(kept))
+
+    def _change(self, row: int, node: Node) -> None:
+        before = self.nodes[row]
+        assert before.uid == node.uid, f"node id {self.ids[row]}: {before.uid} became {node.uid}"
+        self.nodes[row] = node
+        self._set_amounts(row, node)
+        self._set_devices(row, node)
+        self.images.changed(row, before, node)
+        if _static_part(before) != _static_part(node):
+            self.taint_class[row] = self._class_of(node)
+            self._static_changed()
+
+    def _append(self, fresh: dict[int, Node]) -> None:
+        first, count = self.size, len(fresh)
+        self.nodes.extend(fresh.values())
+        self._keys.extend(tie_key(self.seed, node.uid) for node in fresh.values())
+        self.ids = np.concatenate((self.ids, np.array(list(fresh), np.int64)))
+        for name in ("cols", "allocatable"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate((old, np.zeros((len(old), count))), axis=1))
+        self.counters.grow(count)
+        self.images.grow(list(fresh.values()))
+        devices = np.zeros((count, self.gpu_free.shape[1]), np.int32)
+        self.gpu_free = np.concatenate((self.gpu_free, devices))
+        for name in ("gpu_count", "generation"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate((old, np.zeros(count, np.int64))))
+        classes = [self._class_of(node) for node in fresh.values()]
+        self.taint_class = np.concatenate((self.taint_class, np.array(classes, np.int32)))
+        for row, node in enumerate(fresh.values(), start=first):
+            self._set_amounts(row, node)
+            self._set_devices(row, node)
+        order = sorted(range(self.size), key=self._keys.__getitem__)
+        self._keep(np.array(order, np.int64))
+
+    def _keep(self, order: I64) -> None:
+        """Rows become those of `order`, in its order."""
+        self.nodes = [self.nodes[row] for row in order.tolist()]
+        self._keys = [self._keys[row] for row in order.tolist()]
+        self.ids = self.ids[order]
+        self.cols = np.ascontiguousarray(self.cols[:, order])
+        self.allocatable = np.ascontiguousarray(self.allocatable[:, order])
+        self.gpu_free = self.gpu_free[order]
+        self.gpu_count = self.gpu_count[order]
+        self.generation = self.generation[order]
+        self.taint_class = self.taint_class[order]
+        self.counters.keep(order)
+        self.images.keep(order, self.nodes)
+        self._rows = {node_id: row for row, node_id in enumerate(self.ids.tolist())}
+        self.changes.restart()
+        self._static_changed()
+
+    def _static_changed(self) -> None:
+        self.static_version += 1
+        self._labels.clear()
+        self._names = None
+        self._models = None
+        self._shown = None
+
+    def _class_of(self, node: Node) -> int:
+        key = (node.taints, node.unschedulable)
+        index = self._taint_index.get(key)
+        if index is None:
+            index = self._taint_index[key] = len(self.taint_classes)
+            self.taint_classes.append(key)
+        return index
+
+    def _set_amounts(self, row: int, node: Node) -> None:
+        for name, _ in node.allocatable:
+            self.resource(name)
+        amounts = np.zeros(len(self.allocatable))
+        for name, amount in node.allocatable:
+            scored = name in (CPU, MEMORY)
+            amounts[self.resources[name]] = min(float(amount), SCORED_MAX if scored else AMOUNT_MAX)
+            if name in self.scored:
+                amounts[self.scored[name][0] - FREE] = min(float(amount), SCORED_MAX)
+        for name, one in self.rooms.items():
+            amounts[self.resources[name]] = one.room(node)
+        if GPU in self.scored:
+            amounts[self.scored[GPU][0] - FREE] = float(DEVICE_MILLI * node.gpu_count)
+        assert (amounts >= 0.0).all(), f"node {node.name} has a negative allocatable"
+        delta = amounts - self.allocatable[:, row]
+        self.allocatable[:, row] = amounts
+        if self.beyond.sums:
+            self._add_exactly(enumerate(delta.tolist(), start=FREE), row)
+            self._add_exactly(enumerate((delta[:2] * PERCENT).tolist(), start=ROOM), row)
+        else:
+            self.cols[FREE:, row] += delta
+            self.cols[ROOM : ROOM + 2, row] += delta[:2] * PERCENT
+        self.cols[ALLOC : ALLOC + 2, row] = amounts[:2]
+        self.whole = self.whole and bool(amounts[:2].all())
+
+    def _set_devices(self, row: int, node: Node) -> None:
+        # A device that disappears takes its milli with it, so that charges on it stay exact
+        # (negative free) and are even again should it come back.
+        count = node.gpu_count
+        assert 0 <= count <= COUNTED_MAX, f"node {node.name} has {count} GPUs"
+        self._widen(min(count, DEVICES_MAX))
+        before, width = int(self.gpu_count[row]), self.gpu_free.shape[1]
+        if count != before:
+            self.gpu_free[row] += ledger_of(count, width) - ledger_of(before, width)
+        self.gpu_count[row] = count
+        derive_row(self, row)
+
+    def _widen(self, devices: int) -> None:
+        if devices > self.gpu_free.shape[1]:
+            wider = np.zeros((self.gpu_free.shape[0], devices), np.int32)
+            wider[:, : self.gpu_free.shape[1]] = self.gpu_free
+            self.gpu_free = wider
+
+    # ------------------------------------------------------------------------------ charges
+
+    def charge(self, sig: "Signature", rows: I64, masks: I64 | None = None, sign: int = 1) -> None:
+        """Add (+1) or take away (-1) one pod of `sig` on each of `rows` (repeats count).
+
+        `masks` are the device masks of pods with GPUs, parallel to `rows`.
+        """
+        assert sign in (1, -1)
+        if len(rows) == 0:
+            return
+        if sig.gpu_count:
+            assert masks is not None, "a GPU pod without its devices"
+            assert len(masks) == len(rows), "devices and rows differ in number"
+        if len(rows) == 1:
+            self.charge_one(sig, int(rows[0]), 0 if masks is None else int(masks[0]), sign)
+            return
+        self._charge_many(sig, rows, sign)
+        if masks is not None and sig.gpu_count:
+            self._widen(int(masks.max()).bit_length())  # the node may have had more devices
+            charge_devices(self, sig, rows, masks, sign)
+        if sig.ports:
+            for node_id in self.ids[rows].tolist():
+                self.ports.charge(node_id, sig.ports, sign)
+        if sig.counted or sig.uses:
+            self.counters.charge(sig, rows, sign)
+        self._mark(rows)
+
+    def charge_one(self, sig: "Signature", row: int, mask: int, sign: int = 1) -> None:
+        """`charge` for one pod, without arrays."""
+        if sig.is_large or self.beyond.sums:
+            self._add_exactly(sig.delta, row, sign)
+        else:
+            values = self.cols[:, row]
+            for column, amount in sig.delta:
+                values[column] += amount * sign
+        if sig.gpu_count:
+            self._widen(mask.bit_length())
+            charge_one(self, sig, row, mask, sign)
+        if sig.ports:
+            self.ports.charge(self.node_id_at(row), sig.ports, sign)
+        if sig.counted or sig.uses:
+            self.counters.charge_one(sig, row, sign)
+        self.generation[row] += 1
+        self.changes.append_one(row)
+
+    def _charge_many(self, sig: "Signature", rows: I64, sign: int) -> None:
+        # Picks come in runs of one node: a run costs as much as one pod.
+        bounds = runs(rows)
+        counts = (bounds[1:] - bounds[:-1]) * float(sign)
+        heads = rows[bounds[:-1]]
+        if sig.is_large or self.beyond.sums:
+            for row, count in zip(heads.tolist(), counts.tolist(), strict=True):
+                self._add_exactly(sig.delta, row, int(count))
+            return
+        for column, amount in sig.delta:
+            if amount:
+                np.add.at(self.cols[column], heads, counts * amount)
+
+    def _add_exactly(self, delta: Iterable[tuple[int, float]], row: int, times: int = 1) -> None:
+        """Where sums may be beyond what a column holds."""
+        values, node_id = self.cols[:, row], self.node_id_at(row)
+        for column, amount in delta:
+            values[column] = self.beyond.add(
+                node_id, column, float(values[column]), int(amount) * times
+            )
+
+    def _mark(self, rows: I64) -> None:
+        if len(rows) == 1:  # numpy's way costs five times as much for one row
+            row = int(rows[0])
+            self.generation[row] += 1
+            self.changes.append_one(row)
+        else:
+            self.generation[rows] += 1
+            self.changes.append(rows)
+
+    def trial(self) -> "NodeTable":
+        """A copy whose charges do not touch this table; both see the same nodes.
+
+        Valid until this table changes. Costs a copy of the ledger, not of the nodes.
+        """
+        assert self.parent is None, "a trial of a trial"
+        twin = NodeTable(self.seed)
+        shared_parts = (
+            *("ids", "nodes", "resources", "scored", "allocatable", "gpu_count", "taint_class"),
+            *("taint_classes", "static_version", "whole", "_keys", "_rows", "_taint_index"),
+            *("_labels", "_names", "_models", "_shown", "images", "storage"),
+        )
+        for name in shared_parts:
+            setattr(twin, name, getattr(self, name))
+        twin.cols = self.cols.copy()
+        twin.gpu_free = self.gpu_free.copy()
+        twin.generation = self.generation.copy()
+        twin.beyond = self.beyond.copy()
+        twin.ports = self.ports.copy()
+        twin.counters = self.counters.twin()
+        twin.parent = self
+        twin.forked_at = self.changes.position
+        return twin
+
+
+def _static_part(node: Node) -> tuple[object, ...]:
+    return (node.name, node.labels, node.taints, node.unschedulable, node.gpu_model)

@@ -1,0 +1,1 @@
+"""Claims, volumes and storage classes as the volume plugins look them up."""

@@ -1,0 +1,65 @@
+"""What CSINodes say of the nodes of a table, as columns: made once for a driver, not for each pod
+with a volume of it.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from shared.model.cluster_objects import CSINode
+from shared.model.objects import Node
+from shared.scheduling.table.layout import I64, Mask
+from shared.scheduling.volumes.migration import is_migrated
+
+NO_LIMIT = -1
+
+
+class CsiColumns:
+    """Columns for the nodes of one table, whose `version` rises when they change."""
+
+    def __init__(self, known: Mapping[str, CSINode]) -> None:
+        """`known`: the CSINodes by name, as they are at any time."""
+        self._known = known
+        self._version = -1
+        self._limits: dict[str, I64] = {}
+        self._lowest: dict[str, int] = {}
+        self._migrated: dict[str, Mask] = {}
+
+    def forget(self) -> None:
+        """Some CSINode is another than before."""
+        self._limits.clear()
+        self._lowest.clear()
+        self._migrated.clear()
+
+    def _at(self, version: int) -> None:
+        if version != self._version:
+            self.forget()
+            self._version = version
+
+    def limits(self, driver: str, nodes: Sequence[Node], version: int) -> I64:
+        """How many volumes of a driver each node takes. Read-only for the caller."""
+        self._at(version)
+        column = self._limits.get(driver)
+        if column is None:
+            column = self._limits[driver] = np.full(len(nodes), NO_LIMIT, np.int64)
+            for row, node in enumerate(nodes):
+                known = self._known.get(node.name)
+                for one in known.drivers if known is not None else ():
+                    if one.name == driver and one.count is not None:
+                        column[row] = one.count
+            limited = column[column != NO_LIMIT]
+            self._lowest[driver] = int(limited.min()) if len(limited) else NO_LIMIT
+        return column
+
+    def lowest(self, driver: str) -> int:
+        """The lowest limit of any node, NO_LIMIT = none has one; `limits` were asked for before."""
+        return self._lowest[driver]
+
+    def migrated(self, kind: str, nodes: Sequence[Node], version: int) -> Mask:
+        """Nodes where a driver has taken over volumes of this kind. Read-only for the caller."""
+        self._at(version)
+        mask = self._migrated.get(kind)
+        if mask is None:
+            there = (is_migrated(kind, self._known.get(node.name)) for node in nodes)
+            mask = self._migrated[kind] = np.fromiter(there, np.bool_, len(nodes))
+        return mask

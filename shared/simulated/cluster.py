@@ -1,0 +1,499 @@
+"""A simulated cluster: plays a world, takes binds and evictions as a Kubernetes API does.
+
+It keeps what decides correctness there: binds are create-once, honour uid and resourceVersion
+preconditions, and never check capacity or the node. It knows time only by the running loop's clock,
+and chance only by its seed, so a run on a virtual-time loop repeats exactly. It schedules nothing.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from shared.events.base import Event
+from shared.events.observed import (
+    BudgetsSeen,
+    GangsSeen,
+    NodesDeletedSeen,
+    NodesSeen,
+    ObjectsDeletedSeen,
+    ObjectsSeen,
+    PodsBoundSeen,
+    PodsDeletedSeen,
+    PodsSeen,
+)
+from shared.model.api_outcome import Answer
+from shared.model.cluster_objects import ClusterObject
+from shared.model.columns import join, pack, split
+from shared.model.objects import Budget, Gang, Node, PodSpec
+from shared.model.world import Arrival, World
+from shared.ports.cluster import (
+    ALL_KINDS,
+    KINDS,
+    NO_MARKS,
+    OBJECTS,
+    BindRequest,
+    Marks,
+    PastBind,
+    PodRead,
+    PodRef,
+    VolumeRequest,
+    Watched,
+)
+from shared.simulated.agenda import Agenda
+from shared.simulated.config import SimConfig
+from shared.simulated.history import Happened, Kind
+from shared.simulated.pod import SimPod
+from shared.simulated.start_times import Starts
+from shared.simulated.volumes import SimVolumes
+from shared.simulated.watch_log import WatchLog
+
+UNASSIGNED = "-"
+DONE = Answer.DONE  # Python 3.11 looks members of an enum up slowly
+GONE, BUSY, UNKNOWN = PodRead(Answer.GONE), PodRead(Answer.BUSY), PodRead(Answer.UNKNOWN)
+STALE, ASSIGNED, REFUSED = map(PodRead, (Answer.STALE, Answer.ASSIGNED, Answer.REFUSED))
+
+
+class SimCluster:
+    """Implements the port `Cluster` in memory; `start` begins to play the world."""
+
+    def __init__(self, world: World, config: SimConfig | None = None) -> None:
+        """Nodes, budgets and gangs exist from revision 1 on; pods come with `start`."""
+        self.config = config or SimConfig()
+        self.world = world
+        self.kinds = ALL_KINDS if world.objects else KINDS
+        self.revision = 0
+        self.history: list[Happened] = []
+        self.pods: dict[str, SimPod] = {}
+        self.nodes: dict[str, Node] = {}
+        self.budgets: dict[str, Budget] = {}
+        self.gangs: dict[str, Gang] = {}
+        self.objects = {one.uid: one for one in world.objects}
+        self._volumes = SimVolumes(self.objects, self.set_object, self._settle_later)
+        self._batches: list[Arrival] = []
+        self._random = random.Random(self.config.seed)
+        self._created, self._starts = 0, Starts()
+        self._any_ends = False  # whether any pod was created that ends by itself
+        self._agenda = Agenda(self._pump)
+        speed = self.config.speed
+        for arrival in world.arrivals:
+            due_s = arrival.at_ms / 1000 / speed if speed else 0.0
+            self._agenda.add(due_s, "arrival", arrival)
+        self._log = WatchLog(
+            self.config.keep_deliveries, self.config.watch_latency_ms, self._watch_breaks
+        )
+        for node in world.nodes:
+            self.set_node(node)
+        self.set_gangs(world.gangs)
+        for budget in world.budgets:
+            self._set_budget(budget)
+
+    # ------------------------------------------------------------------------------ time
+
+    def start(self) -> None:
+        """Begin to play arrivals and lifetimes on the running loop."""
+        self._agenda.start()
+        self._volumes.start()
+        self._pump()
+
+    def stop(self) -> None:
+        """Nothing happens by itself any more; requests are still answered."""
+        self._agenda.stop()
+
+    @property
+    def arrived(self) -> bool:
+        """Whether every arrival of the world has been created."""
+        return self._created == len(self.world.arrivals)
+
+    def now_ms(self) -> int:
+        """Milliseconds since `start`."""
+        return int(self._agenda.now_s() * 1000 + 1e-6)
+
+    def _after(self, delay_ms: float, what: str, argument: Any) -> None:
+        self._agenda.add(self._agenda.now_s() + delay_ms / 1000, what, argument)
+
+    def _pump(self) -> None:
+        """Everything that is due now, in order; deletes together."""
+        gone: list[str] = []
+        for what, argument in self._agenda.pop_due():
+            if what == "arrival":
+                self._created += 1
+                self.create(argument)
+            elif what == "delete":
+                gone.append(argument)
+            elif what == "late":
+                self._bind_all([argument], "late-bind")
+            elif what == "volumes":
+                self._volumes.write(argument)
+            elif what == "claim":
+                self._volumes.settle(argument, self._random, self.config.volume_failure)
+            elif self.nodes:
+                names = sorted(node.name for node in self.nodes.values())
+                self.foreign_bind(argument, self._random.choice(names))
+        self.delete(gone, "finished")
+
+    # ------------------------------------------------------------------- what happens in it
+
+    def _happens(self, kind: Kind, uid: str, node: str = "", detail: str = "") -> int:
+        self.revision += 1
+        time_ms = self.now_ms()
+        self.history.append(Happened(self.revision, time_ms, kind, uid, node, detail))
+        return self.revision
+
+    def _publish(self, *events: Event) -> None:
+        self._log.add(self.revision, events, self._agenda.loop_s())
+
+    def create(self, arrival: Arrival) -> None:
+        """Create the pods of one arrival now."""
+        batch, pods = len(self._batches), arrival.pods
+        self._any_ends = self._any_ends or bool(arrival.lifetime_ms)
+        self._batches.append(arrival)
+        uids, names = split(pods.uids), split(pods.names)
+        nodes = split(pods.nodes) if pods.nodes else None
+        time_ms, revision = self.now_ms(), self.revision
+        for place, uid in enumerate(uids):
+            assert uid not in self.pods, f"pod {names[place]}: uid {uid} exists"
+            revision += 1
+            pod = SimPod(uid, names[place], batch, revision, pods.gated)
+            if nodes is not None and nodes[place] != UNASSIGNED:
+                pod.node = nodes[place]
+            self.pods[uid] = pod
+            self.history.append(Happened(revision, time_ms, "create", uid, pod.node, pods.gang))
+        told = self._starts.created(arrival, pack(range(self.revision + 1, revision + 1)))
+        self.revision = revision
+        self._publish(*told)
+        if self.config.foreign:
+            for uid in uids:
+                if self._random.random() < self.config.foreign:
+                    delay_ms = self._random.random() * self.config.foreign_ms
+                    self._after(delay_ms, "foreign", uid)
+
+    def delete(self, uids: Iterable[str], why: str = "deleted") -> None:
+        """Pods are gone at once."""
+        gone = [uid for uid in uids if self.pods.pop(uid, None) is not None]
+        for uid in gone:
+            self._happens("delete", uid, detail=why)
+        if gone:
+            self._publish(PodsDeletedSeen(join(gone)))
+
+    def ungate(self, uids: Iterable[str]) -> None:
+        """Lift the pods' scheduling gates."""
+        found = [self.pods[uid] for uid in uids if uid in self.pods]
+        for pod in found:
+            pod.gated = False
+            pod.revision = self._happens("touch", pod.uid, detail="ungated")
+        self._publish(*self._columns(found))
+
+    def change(self, uid: str, spec: PodSpec) -> None:
+        """A pod is seen with another spec, because its labels or annotations are others."""
+        pod = self.pods[uid]
+        came = self._batches[pod.batch]
+        changed = msgspec.structs.replace(came.pods, spec=spec)
+        self._batches.append(msgspec.structs.replace(came, pods=changed))
+        pod.batch = len(self._batches) - 1
+        pod.revision = self._happens("touch", uid, detail="changed")
+        self._publish(*self._columns([pod]))
+
+    def foreign_bind(self, uid: str, node: str) -> bool:
+        """Somebody else binds a pod, without any precondition."""
+        pod = self.pods.get(uid)
+        if pod is None or pod.node or pod.deleting or pod.gated:
+            return False
+        request = BindRequest(uid, "", pod.name, node, pod.revision)
+        self._bind_all([request], "foreign-bind")
+        return True
+
+    def set_node(self, node: Node) -> None:
+        """Add or change a node."""
+        self.nodes[node.uid] = node
+        self._happens("node", node.uid, node.name)
+        self._publish(NodesSeen((node,)))
+
+    def remove_node(self, uid: str) -> None:
+        """The node is gone at once, its pods a little later."""
+        node = self.nodes.pop(uid)
+        self._happens("node-gone", uid, node.name)
+        self._publish(NodesDeletedSeen(uid))
+        for pod in self.pods.values():
+            if pod.node == node.name:
+                self._after(self.config.pod_gc_ms, "delete", pod.uid)
+
+    def remake_node(self, uid: str, new_uid: str) -> None:
+        """The node is deleted and made again under its name before anybody collects its pods."""
+        node = self.nodes.pop(uid)
+        self._happens("node-gone", uid, node.name)
+        self._publish(NodesDeletedSeen(uid))
+        self.set_node(msgspec.structs.replace(node, uid=new_uid))
+
+    def set_gangs(self, gangs: Sequence[Gang]) -> None:
+        """Add or change pod groups."""
+        for gang in gangs:
+            self.gangs[gang.key] = gang
+            self._happens("gang", gang.key)
+        if gangs:
+            self._publish(GangsSeen(tuple(gangs)))
+
+    def set_object(self, one: ClusterObject) -> None:
+        """Add or change one of the other objects; the world must have some."""
+        self.objects[one.uid] = one
+        self._happens("object", one.uid, detail=one.name)
+        self._publish(ObjectsSeen((one,)))
+        self._volumes.changed(one)
+
+    def remove_object(self, uid: str) -> None:
+        """It is gone at once."""
+        one = self.objects.pop(uid)
+        self._happens("object-gone", uid, detail=one.name)
+        self._publish(ObjectsDeletedSeen(uid))
+
+    def _set_budget(self, budget: Budget) -> None:
+        self.budgets[budget.uid] = budget
+        self._happens("budget", budget.uid, detail=f"{budget.name} allows {budget.allowed}")
+        self._publish(BudgetsSeen((budget,)))
+
+    def forget_history(self) -> None:
+        """Compact: every watch that is behind gets Gone."""
+        self._log.forget()
+
+    def break_watches(self) -> None:
+        """End every open watch with a connection error."""
+        self._log.break_all()
+
+    def restored(self) -> None:
+        """It is as it was at another time (shared/simulated/backup.py)."""
+        self._log.restore(self.revision)
+
+    def _watch_breaks(self) -> bool:
+        rate = self.config.watch_break
+        return bool(rate) and self._random.random() < rate
+
+    # ----------------------------------------------------------------------------- the port
+
+    async def identity(self) -> str:
+        """The world's name unless configured."""
+        await self._travel()
+        return self.config.identity or f"simulated-{self.world.name}"
+
+    async def newest_revision(self) -> int:
+        """See the port."""
+        await self._travel()
+        return self.revision
+
+    async def list_all(self, kind: str) -> Watched:
+        """All objects of one kind at the current revision."""
+        await self._travel()
+        events: list[Event] = []
+        if kind == "nodes" and self.nodes:
+            events.append(NodesSeen(tuple(self.nodes.values())))
+        elif kind == "budgets" and self.budgets:
+            events.append(BudgetsSeen(tuple(self.budgets.values())))
+        elif kind == "gangs" and self.gangs:
+            events.append(GangsSeen(tuple(self.gangs.values())))
+        elif kind == OBJECTS and self.objects:
+            events.append(ObjectsSeen(tuple(self.objects.values())))
+        elif kind == "pods":
+            events += [*self._columns(self.pods.values()), *self._starts.of(self.pods)]
+        return Watched(self.revision, tuple(events))
+
+    def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
+        """See the port; one log has no marks."""
+        return self._log.watch(since, self.revision)
+
+    async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
+        """POST bindings in order."""
+        await self._travel()
+        if not self.config.fails():
+            answers = self._bind_all(requests, "bind")
+        else:
+            answers = [self._bind_or_fail(request) for request in requests]
+        await self._travel()
+        return answers
+
+    async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
+        """See the port."""
+        await self._travel()
+        answers = [self._write_or_fail(request) for request in requests]
+        await self._travel()
+        return answers
+
+    async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
+        """GET pods."""
+        await self._travel()
+        return [self._shown(ref.uid) for ref in pods]
+
+    async def touch(
+        self, pods: Sequence[PodRef], messages: Sequence[str], reasons: Sequence[str] = ()
+    ) -> list[PodRead]:
+        """Patch the status: raises the revision, assigned or not; `reasons` are not kept."""
+        assert len(pods) == len(messages), f"{len(pods)} pods, {len(messages)} messages"
+        uids = [ref.uid for ref in pods]
+        await self._travel()
+        touched = []
+        for uid, message in zip(uids, messages, strict=True):
+            pod = self.pods.get(uid)
+            if pod is not None:
+                pod.revision = self._happens("touch", uid, pod.node, message)
+                touched.append(pod)
+        if touched:
+            self._publish(*self._columns(touched))
+        answers = [self._shown(uid) for uid in uids]
+        lost = self.config.lost_response
+        if lost:
+            answers = [UNKNOWN if self._random.random() < lost else read for read in answers]
+        await self._travel()
+        return answers
+
+    async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
+        """DELETE: the pod is gone after the grace time."""
+        await self._travel()
+        answers = [self._evict_one(ref.uid) for ref in pods]
+        await self._travel()
+        return answers
+
+    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
+        """There are no events here."""
+
+    async def _travel(self) -> None:
+        if self.config.latency_ms:
+            await asyncio.sleep(self.config.latency_ms / 2000)
+
+    # ------------------------------------------------------------------------------- binding
+
+    def _bind_all(self, requests: Sequence[BindRequest], kind: Kind) -> list[PodRead]:
+        """Commit what the preconditions allow, in order; one watch event for all of it."""
+        pods, history, batches = self.pods, self.history, self._batches
+        time_ms, revision = self.now_ms(), self.revision
+        bound: list[SimPod] = []
+        answers: list[PodRead] = []
+        for request in requests:
+            pod = pods.get(request.uid)
+            if pod is None:
+                answers.append(GONE)
+            elif pod.revision != request.revision:
+                answers.append(STALE)
+            elif pod.deleting or pod.gated:
+                answers.append(REFUSED)
+            elif pod.node:
+                answers.append(ASSIGNED)
+            else:
+                revision += 1
+                pod.node, pod.revision = request.node, revision
+                bound.append(pod)
+                answers.append(PodRead(DONE, "", revision))
+                history.append(Happened(revision, time_ms, kind, pod.uid, pod.node))
+        if bound:
+            self.revision = revision
+            first = revision - len(bound) + 1
+            uids = join([pod.uid for pod in bound])
+            nodes = join([pod.node for pod in bound])
+            self._publish(PodsBoundSeen(uids, nodes, pack(range(first, revision + 1))))
+            scale = self.config.speed or 1.0
+            for pod in bound if self._any_ends else ():
+                lifetime_ms = batches[pod.batch].lifetime_ms
+                if lifetime_ms:
+                    self._after(lifetime_ms / scale, "delete", pod.uid)
+        return answers
+
+    def _bind_or_fail(self, request: BindRequest) -> PodRead:
+        fate = self._fate()
+        if fate == "busy":
+            return BUSY
+        if fate == "refused":
+            return REFUSED
+        if fate == "late":
+            self._after(self._random.random() * self.config.late_ms, "late", request)
+        elif fate != "lost_request":
+            read = self._bind_all([request], "bind")[0]
+            return read if fate == "fine" else UNKNOWN
+        return UNKNOWN
+
+    def _write_or_fail(self, request: VolumeRequest) -> Answer:
+        fate = self._fate() if self.config.fails() else "fine"
+        if fate in ("busy", "refused"):
+            return Answer[fate.upper()]
+        if fate == "late":
+            self._after(self._random.random() * self.config.late_ms, "volumes", request)
+        elif fate != "lost_request":
+            answer = self._volumes.write(request)
+            return answer if fate == "fine" else Answer.UNKNOWN
+        return Answer.UNKNOWN
+
+    def _settle_later(self, uid: str) -> None:
+        self._after(self.config.volume_ms, "claim", uid)
+
+    def _fate(self) -> str:
+        """What the seed has in store for one request."""
+        roll = self._random.random()
+        for name in ("busy", "refused", "lost_request", "late", "lost_response"):
+            rate: float = getattr(self.config, name)
+            if roll < rate:
+                return name
+            roll -= rate
+        return "fine"
+
+    def _evict_one(self, uid: str) -> Answer:
+        config, pod = self.config, self.pods.get(uid)
+        if pod is None:
+            return Answer.GONE
+        if config.busy and self._random.random() < config.busy:
+            return Answer.BUSY
+        if config.refused and self._random.random() < config.refused:
+            return Answer.REFUSED
+        if not pod.deleting:
+            pod.deleting = True
+            pod.revision = self._happens("evict", uid, pod.node)
+            self._disrupt(pod)
+            if config.grace_ms:
+                self._after(config.grace_ms, "delete", uid)
+            else:
+                self.delete([uid], "evicted")
+        lost = config.lost_response
+        return Answer.UNKNOWN if lost and self._random.random() < lost else Answer.DONE
+
+    def _disrupt(self, pod: SimPod) -> None:
+        """The budgets that cover the pod allow one less, and say for whom."""
+        pods = self._batches[pod.batch].pods
+        labels = dict(pods.labels)
+        for budget in list(self.budgets.values()):
+            wanted = budget.match_labels
+            if budget.namespace != pods.namespace or not wanted:
+                continue
+            if all(labels.get(key) == value for key, value in wanted):
+                disrupted = (*budget.disrupted, pod.uid)
+                allowed = max(0, budget.allowed - 1)
+                self._set_budget(
+                    msgspec.structs.replace(budget, allowed=allowed, disrupted=disrupted)
+                )
+
+    # -------------------------------------------------------------------------------- views
+
+    def created_with(self, pod: SimPod) -> PodsSeen:
+        """What the pod was created as, with all that came with it."""
+        return self._batches[pod.batch].pods
+
+    def _shown(self, uid: str) -> PodRead:
+        pod = self.pods.get(uid)
+        return GONE if pod is None else PodRead(Answer.DONE, pod.node, pod.revision)
+
+    def _columns(self, pods: Iterable[SimPod]) -> list[PodsSeen]:
+        """Pods as they are now, one event for each arrival they came with."""
+        groups: dict[tuple[int, bool], list[SimPod]] = {}
+        for pod in pods:
+            groups.setdefault((pod.batch, pod.gated), []).append(pod)
+        events = []
+        for (batch, gated), group in groups.items():
+            assigned = any(pod.node for pod in group)
+            nodes = join([pod.node or UNASSIGNED for pod in group]) if assigned else ""
+            events.append(
+                msgspec.structs.replace(
+                    self._batches[batch].pods,
+                    uids=join([pod.uid for pod in group]),
+                    names=join([pod.name for pod in group]),
+                    revisions=pack([pod.revision for pod in group]),
+                    nodes=nodes,
+                    gated=gated,
+                )
+            )
+        return events

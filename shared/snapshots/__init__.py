@@ -1,0 +1,1 @@
+"""Implementations of the port `Snapshots`: files and memory."""

@@ -1,0 +1,51 @@
+"""Snapshots in memory, for tests and simulation. They end with the process."""
+
+from shared.ports.snapshots import SnapshotBad, SnapshotMeta, check_meta
+from shared.snapshots.manifest import Manifest, check_body, checksum
+
+
+class MemorySnapshots:
+    """A SnapshotStore; one object is the storage and its only client."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[int, tuple[Manifest, bytes]]] = {}
+
+    def save(self, meta: SnapshotMeta, body: bytes) -> None:
+        """See SnapshotStore.save."""
+        check_meta(meta, body)
+        held = self._held.setdefault(meta.journal, {})
+        held[meta.position] = (Manifest(meta, checksum(body)), bytes(body))
+
+    def load(self, journal: str, position: int) -> bytes:
+        """See SnapshotStore.load."""
+        name = f"snapshot {journal}@{position}"
+        found = self._held.get(journal, {}).get(position)
+        if found is None:
+            raise SnapshotBad(f"{name}: is not there")
+        return check_body(found[0], found[1], name)
+
+    def tear(self, journal: str, position: int, size_bytes: int) -> None:
+        """Keep only the body's first bytes, as a fault of the storage would: for simulation."""
+        manifest, body = self._held[journal][position]
+        self._held[journal][position] = (manifest, body[:size_bytes])
+
+    def drop(self, journal: str, below: int) -> None:
+        """See SnapshotStore.drop."""
+        held = self._held.get(journal, {})
+        for position in [position for position in held if position < below]:
+            del held[position]
+        if not held:
+            self._held.pop(journal, None)
+
+    def journals(self) -> list[str]:
+        """See SnapshotStore.journals."""
+        return sorted(self._held)
+
+    def damaged(self, journal: str) -> list[str]:
+        """See SnapshotStore.damaged. Nothing here is whole in part."""
+        return []
+
+    def list(self, journal: str) -> list[SnapshotMeta]:
+        """See SnapshotStore.list."""
+        held = self._held.get(journal, {})
+        return [held[position][0].meta for position in sorted(held, reverse=True)]

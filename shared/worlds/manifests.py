@@ -1,0 +1,272 @@
+"""Folders and files of Kubernetes manifests as a world (rules: docs/worlds.md)."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from shared.kubernetes.objects import affinity
+from shared.kubernetes.objects.cluster_objects import (
+    BudgetRule,
+    Group,
+    budget_of,
+    budget_rule_of,
+    gangs_of,
+    groups_of,
+    node_as_registered,
+    node_of,
+    priority_class_of,
+)
+from shared.kubernetes.objects.default_spread import DEPLOYMENT, SPREADING, spreader_of
+from shared.kubernetes.objects.errors import shown
+from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.pod_templates import PriorityClass
+from shared.kubernetes.objects.volume_objects import READERS, TIMES, storage_object
+from shared.model.cluster_objects import ClusterObject, Namespace, PersistentVolumeClaim
+from shared.model.objects import Budget, Gang, Node, PodSpec
+from shared.model.text import quoted
+from shared.model.world import Rejection, World
+from shared.worlds.arrivals import Pod, arrivals_of
+from shared.worlds.capacity import check_gangs
+from shared.worlds.claim_templates import claims_of
+from shared.worlds.controllers import METADATA_FIELDS, POD_KINDS, Expansion, pod_names
+from shared.worlds.documents import manifest_files, read_objects
+from shared.worlds.known_images import KnownImages
+
+API_VERSIONS = {
+    "Node": "v1",
+    "Pod": "v1",
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "PriorityClass": "scheduling.k8s.io/v1",
+    "PodDisruptionBudget": "policy/v1",
+    "Workload": "scheduling.k8s.io/v1alpha1",
+    "Namespace": "v1",
+    "Service": "v1",
+    "ReplicationController": "v1",
+    "PersistentVolume": "v1",
+    "PersistentVolumeClaim": "v1",
+    **dict.fromkeys(("StorageClass", "CSINode", "CSIDriver"), "storage.k8s.io/v1"),
+    **dict.fromkeys(("CSIStorageCapacity", "VolumeAttachment"), "storage.k8s.io/v1"),
+}
+DECIDES_NOTHING = "objects of this kind decide nothing here"
+IGNORED = {"CronJob": "schedules are not played; give the Jobs that they would make"}
+NAME_LABEL = "kubernetes.io/metadata.name"
+CLUSTER_KINDS = (
+    *("Node", "PriorityClass", "Namespace"),
+    *(kind for kind, (_, is_namespaced) in READERS.items() if not is_namespaced),
+)
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+
+
+def check_version(document: Fields) -> None:
+    """Whether an object of a known kind is written in the version that is read here. Raises
+    WorldError.
+    """
+    version = API_VERSIONS[document.text("kind")]
+    if document.text("apiVersion") != version:
+        raise document.error("apiVersion", f"must be {version}")
+
+
+class Object:
+    """One object of a known kind, with its name checked."""
+
+    def __init__(self, document: Fields) -> None:
+        self.kind = document.text("kind")
+        metadata = document.child("metadata")
+        self.name = metadata.required_text("name")
+        self.namespace = metadata.text("namespace") or "default"
+        if _NAME.fullmatch(self.name) is None:
+            raise metadata.error("name", f"{shown(self.name)} is not a name")
+        known_as = (
+            self.name if self.kind in CLUSTER_KINDS else f"{quoted(self.namespace)}/{self.name}"
+        )
+        what = f"{document.what.partition(' document ')[0]}: {self.kind} {known_as}"
+        self.document = Fields(what, "", document.values)
+        self.metadata = self.document.child("metadata")
+        self.metadata.only(METADATA_FIELDS)
+        for key in TIMES:
+            self.metadata.time_ms(key)
+        check_version(self.document)
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        scope = "" if self.kind in CLUSTER_KINDS else self.namespace
+        return self.kind, scope, self.name
+
+
+class _Reading:
+    """What has been read so far."""
+
+    def __init__(self) -> None:
+        self.objects: list[Object] = []
+        self.rejected: list[Rejection] = []
+        self._seen: dict[tuple[str, str, str], str] = {}
+
+    def add(self, document: Fields) -> None:
+        kind = document.text("kind")
+        if kind not in API_VERSIONS:
+            name = document.child("metadata").text("name")
+            rule = f"{quoted(kind)} {quoted(name)} is ignored: {IGNORED.get(kind, DECIDES_NOTHING)}"
+            self.rejected.append(Rejection(document.what, "kind", rule))
+            return
+        found = Object(document)
+        first = self._seen.setdefault(found.key, document.what)
+        if first != document.what:
+            raise found.metadata.error("name", f"is a duplicate of {first}")
+        self.objects.append(found)
+
+    def of(self, *kinds: str) -> list[Object]:
+        return [found for found in self.objects if found.kind in kinds]
+
+
+def manifests_world(paths: Sequence[Path]) -> World:
+    """All objects of the given files and folders, as one world."""
+    reading = _Reading()
+    for path in manifest_files(paths):
+        for document in read_objects(path):
+            reading.add(document)
+    groups = _groups(reading)
+    nodes = tuple(
+        node_as_registered(node_of(found.metadata, found.document)) for found in reading.of("Node")
+    )
+    pods = _with_known_images(_pods(reading, groups, nodes), nodes)
+    world = World(
+        name=" ".join(path.resolve().name for path in paths),
+        nodes=nodes,
+        arrivals=arrivals_of(pods),
+        budgets=_budgets(reading, pods),
+        gangs=_gangs(pods, groups),
+        objects=tuple(_objects(reading)),
+        rejected=tuple(reading.rejected),
+    )
+    check_gangs(world, lambda gang: _place_of(gang, reading))
+    return world
+
+
+def _objects(reading: _Reading) -> Iterator[ClusterObject]:
+    """What rules between pods, and those about volumes, look at besides pods."""
+    yield from (namespace_of(found) for found in reading.of("Namespace"))
+    for found in reading.of(*SPREADING, DEPLOYMENT):
+        yield spreader_of(found.document, found.metadata, found.namespace)
+    yield from (storage_object(found.document) for found in reading.of(*READERS))
+    yield from _claims_of_sets(reading)
+
+
+def _claims_of_sets(reading: _Reading) -> Iterator[PersistentVolumeClaim]:
+    """Those that StatefulSets make; one that is there already is taken as it is."""
+    known = {(one.namespace, one.name) for one in reading.of("PersistentVolumeClaim")}
+    for found in reading.of("StatefulSet"):
+        spec = found.document.child("spec")
+        pods = pod_names(found.kind, found.name, spec)
+        for claim in claims_of(spec, found.namespace, pods):
+            if (claim.namespace, claim.name) not in known:
+                known.add((claim.namespace, claim.name))
+                yield claim
+
+
+def namespace_of(found: Object) -> Namespace:
+    """With the label that an API server gives every namespace."""
+    found.document.only(("apiVersion", "kind", "metadata", "spec", "status"))
+    labels = {NAME_LABEL: found.name} | found.metadata.mapping("labels")
+    uid = found.metadata.text("uid") or f"namespace.{found.name}"
+    return Namespace(uid=uid, name=found.name, labels=tuple(sorted(labels.items())))
+
+
+def _place_of(gang: Gang, reading: _Reading) -> tuple[str, str]:
+    """Where a gang's minCount is written."""
+    namespace, name, group = gang.key.split("/")[:3]
+    for workload in reading.of("Workload"):
+        if (workload.namespace, workload.name) == (namespace, name):
+            return workload.document.what, f"spec.podGroups[name={group}].policy.gang.minCount"
+    raise AssertionError(f"gang {gang.key} comes from no Workload")
+
+
+def _groups(reading: _Reading) -> dict[str, Group]:
+    """Pod groups by `namespace/workload/group`."""
+    found: dict[str, Group] = {}
+    for workload in reading.of("Workload"):
+        groups = groups_of(workload.metadata, workload.document)
+        for name, group in groups.items():
+            found[f"{workload.namespace}/{workload.name}/{name}"] = group
+    return found
+
+
+def expansion_of(classes_given: Iterable[Object], nodes: Sequence[Node] = ()) -> Expansion:
+    """What makes pods, with these PriorityClasses at hand, and nodes for DaemonSets."""
+    classes: dict[str, PriorityClass] = {}
+    default, default_name = PriorityClass(0), ""
+    for found in classes_given:
+        classes[found.name], is_default = priority_class_of(found.document)
+        if is_default and default_name:
+            raise found.document.error("globalDefault", f"{default_name} is the default already")
+        if is_default:
+            default, default_name = classes[found.name], found.name
+    return Expansion(classes, default, nodes)
+
+
+def _pods(reading: _Reading, groups: dict[str, Group], nodes: Sequence[Node]) -> list[Pod]:
+    expansion = expansion_of(reading.of("PriorityClass"), nodes)
+    node_names = frozenset(node.name for node in nodes)
+    found: list[Pod] = []
+    names: dict[tuple[str, str], str] = {}
+    for owner in reading.of(*POD_KINDS):
+        for pod in expansion.pods(owner.document, owner.metadata, owner.namespace):
+            first = names.setdefault((pod.namespace, pod.name), owner.document.what)
+            if first != owner.document.what:
+                rule = f"its pod {pod.name} is a duplicate of one of {first}"
+                raise owner.metadata.error("name", rule)
+            if pod.node and pod.node not in node_names:
+                raise owner.document.error(
+                    "spec.nodeName", f"no Node {shown(pod.node)} in this world"
+                )
+            found.append(_without_basic_group(pod, groups))
+    return found
+
+
+def _with_known_images(pods: list[Pod], nodes: Sequence[Node]) -> list[Pod]:
+    """Specs are shared by the pods of an owner, and stay so."""
+    images = KnownImages(nodes)
+    specs: dict[int, PodSpec] = {}
+    for pod in pods:
+        if id(pod.spec) not in specs:
+            specs[id(pod.spec)] = images.relevant(pod.spec)
+    return [msgspec.structs.replace(pod, spec=specs[id(pod.spec)]) for pod in pods]
+
+
+def _without_basic_group(pod: Pod, groups: dict[str, Group]) -> Pod:
+    """A basic pod group gates nothing: its pods are pods like any other."""
+    group = _group_of(pod, groups)
+    if group is not None and not group.min_count:
+        return msgspec.structs.replace(pod, gang="")
+    return pod
+
+
+def _group_of(pod: Pod, groups: dict[str, Group]) -> Group | None:
+    return groups.get("/".join(pod.gang.split("/")[:3])) if pod.gang else None
+
+
+def _gangs(pods: Sequence[Pod], groups: dict[str, Group]) -> tuple[Gang, ...]:
+    named = ((pod.gang, _group_of(pod, groups)) for pod in pods)
+    return tuple(gangs_of((key, group) for key, group in named if group is not None))
+
+
+def _budgets(reading: _Reading, pods: Sequence[Pod]) -> tuple[Budget, ...]:
+    rules = [
+        budget_rule_of(found.metadata, found.document, found.namespace)
+        for found in reading.of("PodDisruptionBudget")
+    ]
+    return tuple(budget_of(rule, _covered(rule, pods)) for rule in rules)
+
+
+def _covered(rule: BudgetRule, pods: Sequence[Pod]) -> int:
+    return sum(
+        1
+        for pod in pods
+        if pod.namespace == rule.namespace
+        and affinity.selects(dict(pod.labels), rule.match_labels, rule.match_expressions)
+    )

@@ -1,0 +1,109 @@
+"""CSV files with exactly known columns; knows rows and numbers, and nothing of what they mean."""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from shared.kubernetes.objects.errors import WorldError, shown
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
+_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,251}[a-z0-9])?")
+
+
+class Row:
+    """One row: typed access to its fields, with errors that name file, row and field."""
+
+    def __init__(self, what: str, cells: dict[str, str]) -> None:
+        """`what` is the file with the row's line number."""
+        self.what, self._cells = what, cells
+
+    def error(self, field: str, rule: str) -> WorldError:
+        """The error for one field of this row."""
+        return WorldError(self.what, field, rule)
+
+    def text(self, field: str) -> str:
+        """The field without surrounding blanks; may be empty."""
+        return self._cells[field].strip()
+
+    def name(self, field: str) -> str:
+        """A Kubernetes name; underscores (traces have them) become hyphens."""
+        text = self.text(field)
+        if _NAME.fullmatch(text) is None:
+            raise self.error(
+                field, f"{shown(text)} is not a name (lower-case letters, digits, '-', '.', '_')"
+            )
+        return text.replace("_", "-")
+
+    def integer(self, field: str) -> int:
+        """A non-negative whole number."""
+        text = self.text(field)
+        if _INTEGER.fullmatch(text) is None:
+            raise self.error(field, f"{shown(text)} is not a whole number")
+        return self._not_negative(field, Fraction(int(text))).numerator
+
+    def decimal(self, field: str) -> Fraction:
+        """A non-negative decimal number, exactly as written."""
+        text = self.text(field)
+        if _DECIMAL.fullmatch(text) is None:
+            raise self.error(field, f"{shown(text)} is not a number")
+        return self._not_negative(field, Fraction(text))
+
+    def decimal_or_none(self, field: str) -> Fraction | None:
+        """As `decimal`; None where the field is empty."""
+        return self.decimal(field) if self.text(field) else None
+
+    def one_of(self, field: str, known: Sequence[str]) -> str:
+        """One of the known words."""
+        text = self.text(field)
+        if text not in known:
+            raise self.error(field, f"{shown(text)} is not one of {', '.join(known)}")
+        return text
+
+    def _not_negative(self, field: str, value: Fraction) -> Fraction:
+        if value < 0:
+            raise self.error(field, f"{self.text(field)} is negative")
+        return value
+
+
+def read_rows(path: Path, columns: Sequence[str], key: str) -> Iterator[Row]:
+    """The rows of a file whose header is exactly `columns`; `key` must be unique in it."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            yield from _rows(path, csv.reader(file, strict=True), columns, key)
+    except OSError as error:
+        raise WorldError(str(path), "", f"cannot be read: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise WorldError(str(path), "", f"is not a CSV file in UTF-8: {error}") from error
+
+
+def _rows(
+    path: Path, lines: Iterator[list[str]], columns: Sequence[str], key: str
+) -> Iterator[Row]:
+    _check_header(path, next(lines, []), columns)
+    seen: dict[str, int] = {}
+    for number, cells in enumerate(lines, start=2):
+        if not cells:
+            continue
+        what = f"{path} row {number}"
+        if len(cells) != len(columns):
+            raise WorldError(what, "", f"has {len(cells)} fields, the header {len(columns)}")
+        row = Row(what, dict(zip(columns, cells, strict=True)))
+        first = seen.setdefault(row.text(key), number)
+        if first != number:
+            raise row.error(key, f"{shown(row.text(key))} is a duplicate of row {first}")
+        yield row
+
+
+def _check_header(path: Path, header: list[str], columns: Sequence[str]) -> None:
+    found = [cell.strip() for cell in header]
+    for column in found:
+        if column not in columns:
+            raise WorldError(f"{path} row 1", column or "(empty)", "is an unknown column")
+    for column in columns:
+        if column not in found:
+            raise WorldError(f"{path} row 1", column, "is a missing column")
+    if found != list(columns):
+        raise WorldError(f"{path} row 1", found[0], f"columns must be {','.join(columns)}")

@@ -1,0 +1,1 @@
+"""Scheduler configuration: read, checked, and made a profile."""

@@ -1,0 +1,1 @@
+"""HTTP extenders: the client, and what is asked and answered."""

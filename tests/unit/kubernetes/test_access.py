@@ -1,0 +1,86 @@
+"""What we lack is asked for, and a server too busy to answer is asked again, not believed."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from aiohttp import web
+
+from shared.kubernetes.client import access
+from shared.kubernetes.client.access import GROUPS, NEEDED, REVIEWS, missing_permissions
+from shared.kubernetes.client.client import ApiError
+from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
+from shared.kubernetes.cluster import KubeCluster
+from tests.unit.kubernetes.fake_api import FakeApi, status
+
+RBAC = Path(__file__).parents[3] / "deploy" / "rbac.yaml"
+
+
+async def review(request: web.Request) -> web.Response:
+    """Everything is allowed but to bind."""
+    asked = json.loads(await request.read())["spec"]["resourceAttributes"]
+    is_bind = asked["subresource"] == "binding"
+    return web.json_response({"status": {"allowed": not is_bind}}, status=201)
+
+
+def answers(code: int) -> Callable:
+    async def answer(_request: web.Request) -> web.Response:
+        return status(code, "not now")
+
+    return answer
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch):
+    monkeypatch.setattr(access, "BUSY_S", 0.001)
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+async def test_a_busy_server_is_asked_again(cluster: KubeCluster, api: FakeApi, code: int):
+    await cluster.open()
+    # More than once for each question, whichever comes first.
+    api.faults.extend([(REVIEWS, answers(code))] * (2 * len(NEEDED)))
+    api.faults.extend([(REVIEWS, review)] * len(NEEDED))
+    assert await missing_permissions(cluster.client) == ["create pods/binding"]
+    assert not api.faults
+
+
+async def test_a_server_that_stays_busy_is_told_of(cluster: KubeCluster, api: FakeApi):
+    await cluster.open()
+    api.faults.extend([(REVIEWS, answers(429))] * (access.TRIES * len(NEEDED)))
+    with pytest.raises(ApiError, match="429: not now"):
+        await missing_permissions(cluster.client)
+
+
+def granted(text: str) -> set[str]:
+    """What the cluster role in a file allows, in the words of what is asked for."""
+    (role,) = [one for one in yaml.safe_load_all(text) if one["kind"] == "ClusterRole"]
+    return {
+        f"{verb} {resource}{'.' + group if group else ''}"
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def asked(groups_as: str) -> set[str]:
+    return {
+        str(one._replace(resource=groups_as) if one.resource == GROUPS else one) for one in NEEDED
+    }
+
+
+def test_the_role_that_is_handed_out_is_what_is_asked_for():
+    text = RBAC.read_text(encoding="utf-8")
+    assert granted(text) == asked(WORKLOADS)
+    later = re.sub("^#(?=- apiGroups|  resources|  verbs)", "", text, flags=re.MULTILINE)
+    assert granted(later) == asked(WORKLOADS) | asked(POD_GROUPS), "with the rule for later servers"
+
+
+async def test_who_may_not_ask_finds_out_by_trying(cluster: KubeCluster, api: FakeApi):
+    await cluster.open()
+    api.faults.extend([(REVIEWS, answers(403))] * len(NEEDED))
+    assert await missing_permissions(cluster.client) == []

@@ -1,0 +1,307 @@
+"""Events say what kube-scheduler says, never hold up a bind, and are counted when they are lost."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+from aiohttp import web
+
+from muster.simulation.virtual_time import VirtualLoop
+from shared.kubernetes.client.client import Response
+from shared.kubernetes.cluster import KubeCluster
+from shared.kubernetes.writing import events as kube_events
+from shared.kubernetes.writing import unconfirmed_binds
+from shared.kubernetes.writing.events import KubeEvents
+from shared.model.api_outcome import Answer
+from shared.ports.cluster import PastBind, PodRef
+from tests.unit.kubernetes.fake_api import FakeApi, status
+from tests.unit.kubernetes.test_writing import ref, request
+
+
+async def told(api: FakeApi, count: int) -> list[dict[str, Any]]:
+    """The first so many events."""
+    async with asyncio.timeout(5):
+        # Polled: the sender tells nobody.
+        while len(api.events) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return [body for _method, body in api.events]
+
+
+async def test_a_bind_is_told(cluster: KubeCluster, api: FakeApi):
+    api.pod("a")
+    await cluster.bind([request(api, "a")])
+    (event,) = await told(api, 1)
+    assert (event["type"], event["reason"], event["action"]) == ("Normal", "Scheduled", "Binding")
+    assert event["note"] == "Successfully assigned default/a to node-0"
+    assert event["reportingController"] == "muster"
+    assert event["regarding"]["uid"] == "uid-a"
+    assert "related" not in event
+
+
+async def test_a_bind_whose_answer_was_lost_is_told_when_it_is_read(
+    cluster: KubeCluster, api: FakeApi
+):
+    async def commit_and_fail(request_: web.Request) -> web.StreamResponse:
+        await api.answer(request_)
+        return web.json_response({}, status=500)
+
+    api.pod("a")
+    api.faults.append(("binding", commit_and_fail))
+    (read,) = await cluster.bind([request(api, "a")])
+    assert read.answer is Answer.UNKNOWN
+    await cluster.read([ref(api, "a")] * 2)
+    (event,) = await told(api, 1)
+    assert event["reason"] == "Scheduled"
+    assert cluster.writes.counts.bound == 1
+
+
+async def test_a_bind_that_only_the_watch_showed_is_told_too(
+    cluster: KubeCluster, api: FakeApi, monkeypatch
+):
+    """Nobody reads the pod back: what the watch tells has settled its bind."""
+    monkeypatch.setattr(unconfirmed_binds, "LOOK_AFTER_S", 0.05)
+
+    async def commit_and_fail(request_: web.Request) -> web.StreamResponse:
+        await api.answer(request_)
+        return web.json_response({}, status=500)
+
+    async def fail(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({}, status=500)
+
+    for name, fault in (("a", commit_and_fail), ("b", fail)):
+        api.pod(name)
+        api.faults.append(("binding", fault))
+        await cluster.bind([request(api, name)])
+    (event,) = await told(api, 1)
+    assert event["regarding"]["name"] == "a"
+    await asyncio.sleep(0.5)
+    assert cluster.writes.counts.bound == 1
+    gets = [path for method, path in api.requests if method == "GET" and path.endswith("/b")]
+    assert len(gets) == unconfirmed_binds.TRIES
+
+
+async def test_another_process_tells_of_the_same_bind_in_vain(new_cluster, api: FakeApi):
+    api.pod("a")
+    before = new_cluster()
+    await before.bind([request(api, "a")])
+    await told(api, 1)
+    after = new_cluster()
+    (read,) = await after.bind([request(api, "a")])
+    assert read.answer is Answer.ASSIGNED
+    names = [event["metadata"]["name"] for event in await told(api, 1)]
+    await after.read([ref(api, "a")])
+    names += [event["metadata"]["name"] for event in (await told(api, 2))[1:]]
+    assert names[0] == names[1]
+
+
+async def test_binds_of_before_are_told_of_once_and_after_all_others(
+    new_cluster, api: FakeApi, monkeypatch
+):
+    """Whoever made them may have told of them, or not."""
+    for name in ("a", "b", "c"):
+        api.pod(name)
+    before, after = new_cluster(), new_cluster()
+    await before.bind([request(api, "a")])
+    (first,) = await told(api, 1)
+    monkeypatch.setattr(kube_events, "SENDERS", 1)
+    past = [PastBind(ref(api, name), "node-0", 1_700_000_000_123) for name in ("a", "b", "b")]
+    after.tell_of(past)
+    await after.bind([request(api, "c")])
+    after.tell_of([PastBind(ref(api, "c"), "node-0", 1)])
+    events = (await told(api, 4))[1:]
+    await asyncio.sleep(0.05)
+    assert len(api.events) == 4
+    assert sorted(event["regarding"]["name"] for event in events) == ["a", "b", "c"]
+    by_name = {event["regarding"]["name"]: event for event in events}
+    assert by_name["a"]["metadata"]["name"] == first["metadata"]["name"]
+    assert by_name["b"]["eventTime"] == "2023-11-14T22:13:20.123000Z"
+    assert by_name["b"]["note"] == "Successfully assigned default/b to node-0"
+
+
+async def test_binds_of_before_give_way(cluster: KubeCluster, api: FakeApi):
+    for name in ("a", "b", "c"):
+        api.pod(name)
+    cluster.tell_of([PastBind(ref(api, name), "node-0", 1) for name in ("a", "b")])
+    for name in ("c", "d"):
+        cluster.events.failed(ref(api, "c"), f"why {name}")
+    order = [event["reason"] for event in await told(api, 4)]
+    assert order[:2] == ["FailedScheduling"] * 2
+
+
+async def test_an_event_that_is_there_already_is_not_lost(cluster: KubeCluster, api: FakeApi):
+    async def exists(_request: web.Request) -> web.Response:
+        return status(409, 'events.events.k8s.io "a.1" already exists')
+
+    api.pod("a")
+    api.faults.append(("POST /apis/events.k8s.io", exists))
+    await cluster.bind([request(api, "a")])
+    async with asyncio.timeout(5):
+        while not cluster.events.counts.repeated:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert cluster.events.counts.failed == 0
+
+
+async def test_a_long_name_leaves_the_event_its_own(new_cluster, api: FakeApi):
+    """An Event's name is the pod's and a number, in 253 characters at most."""
+    pod = PodRef("0c5f7a1e-8d7d-4f63-9f5b-2f6a3f5e1c11", "default", "x" * 253)
+    before, after = new_cluster(), new_cluster()
+    before.events.failed(pod, "why")
+    before.events.scheduled(pod, "node-0")
+    await told(api, 2)
+    after.tell_of([PastBind(pod, "node-0", 1)])
+    failed, bound, again = [event["metadata"]["name"] for event in await told(api, 3)]
+    assert failed.startswith(f"{pod.uid}.")
+    assert bound.startswith(f"{pod.uid}.")
+    assert bound == again, "a pod is scheduled once, whoever tells of it"
+    assert failed != bound
+    short = kube_events._name(PodRef("uid", "default", "y" * 236), 0xFFFF_FFFF_FFFF_FFFF)
+    assert short == "y" * 236 + "." + 16 * "f"
+
+
+async def test_why_a_pod_waits_is_told_once(cluster: KubeCluster, api: FakeApi, monkeypatch):
+    api.pod("a")
+    api.pod("b")
+    for name in ("a", "a", "b"):
+        await cluster.touch([ref(api, name)], ["0/1 nodes are available: 1 Insufficient cpu."])
+    events = await told(api, 2)
+    assert [event["regarding"]["name"] for event in events] == ["a", "b"]
+    assert {event["reason"] for event in events} == {"FailedScheduling"}
+    assert events[0]["type"] == "Warning"
+    assert cluster.events.counts.repeated == 1
+    monkeypatch.setattr(kube_events, "SERIES_S", 0.0)
+    await cluster.touch([ref(api, "a")], ["0/1 nodes are available: 1 Insufficient cpu."])
+    assert (await told(api, 3))[2]["series"]["count"] == 3
+
+
+async def test_a_victim_is_told_for_whom_it_goes(cluster: KubeCluster, api: FakeApi):
+    api.pod("victim", nodeName="node-0")
+    api.pod("large")
+    await cluster.evict([ref(api, "victim")], ref(api, "large"))
+    (event,) = await told(api, 1)
+    assert (event["reason"], event["regarding"]["name"]) == ("Preempted", "victim")
+    assert event["note"] == "Preempted by pod uid-large on node node-0"
+    assert event["action"] == "Preempting"
+    assert event["related"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "default",
+        "name": "large",
+        "uid": "uid-large",
+    }
+    assert api.objects["pods"]["large"]["status"]["nominatedNodeName"] == "node-0"
+    message = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available."
+    await cluster.touch([ref(api, "large")], [message])
+    assert api.objects["pods"]["large"]["status"]["nominatedNodeName"] is None
+    api.pod("next", nodeName="node-0")
+    await cluster.evict([ref(api, "next")], ref(api, "large"))
+    assert api.objects["pods"]["large"]["status"]["nominatedNodeName"] == "node-0"
+
+
+async def test_events_never_hold_up_a_bind_and_lost_ones_are_counted(
+    cluster: KubeCluster, api: FakeApi, monkeypatch
+):
+    monkeypatch.setattr(kube_events, "BURST", float(kube_events.SENDERS))
+    cluster.events._tokens = kube_events.BURST
+    stuck = asyncio.Event()
+
+    async def hang(_request: web.Request) -> None:
+        await stuck.wait()
+
+    count = kube_events.WAITING_MAX + 50
+    api.faults.extend([("events", hang)] * kube_events.SENDERS)
+    for number in range(count):
+        api.pod(f"pod-{number}")
+    async with asyncio.timeout(10):
+        answers = await cluster.bind([request(api, f"pod-{number}") for number in range(count)])
+    assert {read.answer for read in answers} == {Answer.DONE}
+    assert cluster.events.counts.dropped == 50 - kube_events.SENDERS
+    stuck.set()
+
+
+@pytest.mark.parametrize("length", [1024, 1025, 3000])
+def test_long_messages_are_cut_as_kube_scheduler_does(length):
+    note = kube_events.cut("ü" + "x" * (length - 2))
+    assert len(note.encode()) == min(length, 1024)
+    assert note.endswith(" ...") == (length > 1024)
+
+
+class SlowClient:
+    """A server that says yes, after so long."""
+
+    def __init__(self, answer_s: float) -> None:
+        self.answer_s = answer_s
+
+    async def request(self, *_: Any) -> Response:
+        await asyncio.sleep(self.answer_s)
+        return Response(201, b"")
+
+
+@pytest.mark.parametrize("answer_s", [0.03, 0.1, 0.15])
+def test_slow_answers_cost_no_event_below_the_rate(answer_s: float):
+    per_s, seconds = 95, 30
+    events = KubeEvents(cast(Any, SlowClient(answer_s)), "muster")
+
+    async def offer() -> None:
+        for number in range(per_s * seconds):
+            events.scheduled(PodRef(f"uid-{number}", "default", f"pod-{number}"), "node-0")
+            await asyncio.sleep(1 / per_s)
+        await asyncio.sleep(1)
+        await events.close()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(offer())
+    assert (events.counts.sent, events.counts.dropped) == (per_s * seconds, 0)
+
+
+def posted(api: FakeApi) -> int:
+    """How many events came to the server, whatever it answered."""
+    return sum("/events" in path for _method, path in api.requests)
+
+
+async def test_events_are_as_few_at_a_time_as_binds(cluster: KubeCluster, api: FakeApi):
+    stuck = asyncio.Event()
+
+    async def hang(_request: web.Request) -> None:
+        await stuck.wait()
+
+    api.faults.append(("events", hang))
+    cluster.writes.lane.width = 1.0
+    for number in range(5):
+        cluster.events.failed(PodRef(f"uid-{number}", "default", f"pod-{number}"), "why")
+    async with asyncio.timeout(5):
+        while not posted(api):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+    assert posted(api) == 1
+    stuck.set()
+    await told(api, 5)
+
+
+async def test_a_server_that_wants_no_events_gets_none(cluster: KubeCluster, api: FakeApi):
+    async def refuse(_request: web.Request) -> web.Response:
+        return status(429, "too many requests", **{"Retry-After": "1"})
+
+    api.faults.append(("events", refuse))
+    cluster.events.failed(PodRef("uid-0", "default", "pod-0"), "why")
+    async with asyncio.timeout(5):
+        while not cluster.events.counts.failed:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    for number in range(1, 6):
+        cluster.events.failed(PodRef(f"uid-{number}", "default", f"pod-{number}"), "why")
+    async with asyncio.timeout(5):
+        while not posted(api):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+    assert posted(api) == 1
+    await told(api, 5)
+
+
+async def test_no_more_than_so_many_a_second(cluster: KubeCluster, api: FakeApi, monkeypatch):
+    monkeypatch.setattr(kube_events, "PER_S", 50.0)
+    monkeypatch.setattr(kube_events, "BURST", 5.0)
+    cluster.events._tokens = 5.0
+    for number in range(15):
+        cluster.events.scheduled(PodRef(f"uid-{number}", "default", f"pod-{number}"), "node-0")
+    began_s = asyncio.get_running_loop().time()
+    await told(api, 15)
+    assert asyncio.get_running_loop().time() - began_s >= 9 / 50

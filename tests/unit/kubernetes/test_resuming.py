@@ -1,0 +1,122 @@
+"""Watches that go on where others ended: what was told is not told again."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from shared.events.observed import (
+    BudgetsDeletedSeen,
+    GangsDeletedSeen,
+    GangsSeen,
+    NodesDeletedSeen,
+    NodesSeen,
+    ObjectsDeletedSeen,
+    PodsDeletedSeen,
+    PodsSeen,
+)
+from shared.kubernetes.cluster import KubeCluster
+from shared.model.objects import Gang
+from shared.ports.cluster import Gone
+from tests.unit.kubernetes.fake_api import COLLECTIONS, FakeApi
+from tests.unit.kubernetes.watch import Watch
+
+DELETED = (
+    *(NodesDeletedSeen, BudgetsDeletedSeen, GangsDeletedSeen, ObjectsDeletedSeen, PodsDeletedSeen),
+)
+NODE = {"allocatable": {"cpu": "4", "memory": "1Gi", "pods": "10"}}
+
+
+def gang_of(count: int) -> dict[str, Any]:
+    return {"podGroups": [{"name": "g", "policy": {"gang": {"minCount": count}}}]}
+
+
+def change_everything(api: FakeApi) -> None:
+    """Twice, so that there is something older than what holds at the end."""
+    for changed in (False, True):
+        api.put("nodes", "cordoned", status=NODE, spec={"unschedulable": changed})
+        api.put("budgets", "b", spec={}, status={"disruptionsAllowed": 0 if changed else 2})
+        api.put("workloads", "w", spec=gang_of(5 if changed else 3))
+        api.put("namespaces", "n", metadata={"labels": {"changed": str(changed)}})
+    for kind in ("nodes", "budgets", "workloads", "namespaces"):
+        api.put(kind, "short", spec=gang_of(2) if kind == "workloads" else {})
+        api.delete(kind, "short")
+    api.pod("short")
+    api.delete("pods", "short")
+
+
+async def everything(watch: Watch, api: FakeApi) -> None:
+    """All that there is to tell now is told."""
+
+    async def say_how_new() -> None:
+        kinds = [kind for kind in COLLECTIONS if kind != "podgroups"]
+        await api.until_watched(len(kinds))
+        for kind in kinds:
+            await api.bookmark(kind)
+
+    await asyncio.gather(say_how_new(), watch.until(lambda: watch.revision == api.revision))
+
+
+async def test_who_goes_on_is_told_nothing_again(new_cluster, api: FakeApi):
+    api.put("nodes", "cordoned", status=NODE)
+    began = api.revision
+    first = Watch(new_cluster(), began)
+    change_everything(api)
+    await first.until(lambda: all(map(first.of, DELETED)))
+    assert first.revision == began
+    await first.close()
+    second = Watch(new_cluster(), first.revision, first.marks)
+    api.pod("last")
+    await everything(second, api)
+    assert [type(event) for event in second.events] == [PodsSeen]
+    assert second.names() == ["last"]
+    await second.close()
+
+
+async def test_what_lists_showed_is_not_told_by_the_watch(cluster: KubeCluster, api: FakeApi):
+    change_everything(api)
+    lists = []
+    for kind in cluster.kinds:
+        lists.append(await cluster.list_all(kind))
+        api.put("nodes", "cordoned", status=NODE, spec={"unschedulable": True})
+    marks = {part: mark for listed in lists for part, mark in listed.marks.items()}
+    watch = Watch(cluster, lists[0].revision, marks)
+    api.pod("last")
+    await everything(watch, api)
+    assert {type(event) for event in watch.events} == {NodesSeen, PodsSeen}
+    assert watch.of(NodesSeen)[0].nodes[0].unschedulable
+    await watch.close()
+
+
+async def test_a_group_that_went_while_nobody_watched_is_told(new_cluster, api: FakeApi):
+    api.put("workloads", "w", spec=gang_of(3))
+    since = api.revision
+    api.delete("workloads", "w")
+    watch = Watch(new_cluster(), since)
+    await watch.until(lambda: bool(watch.of(GangsDeletedSeen)))
+    assert [event.keys for event in watch.of(GangsDeletedSeen)] == ["default/w/g"]
+    await watch.close()
+
+
+async def test_groups_that_changed_while_another_watched_are_known(new_cluster, api: FakeApi):
+    api.put("workloads", "w", spec=gang_of(3))
+    cluster = new_cluster()
+    first = Watch(cluster, api.revision)
+    await first.until(lambda: bool(first.of(GangsSeen)))
+    await first.close()
+    api.put("workloads", "w", spec=gang_of(5))
+    second = Watch(cluster, first.revision, {"gangs": api.revision})
+    api.pod("a", workloadRef={"name": "w", "podGroup": "g", "podGroupReplicaKey": "r"})
+    await second.until(lambda: "a" in second.names())
+    (told,) = second.of(GangsSeen)
+    assert told.gangs == (Gang(key="default/w/g/r", min_count=5),)
+    await second.close()
+
+
+async def test_groups_that_are_no_longer_kept_as_they_were_are_gone(new_cluster, api: FakeApi):
+    api.put("workloads", "w", spec=gang_of(3))
+    mark = api.revision
+    api.pod("a")
+    api.compact()
+    with pytest.raises(Gone, match="workloads"):
+        await Watch(new_cluster(), mark).until(lambda: False)

@@ -1,1 +1,0 @@
-"""One file per plugin: rules, messages, golden scores."""

@@ -1,0 +1,1 @@
+"""The simulated cluster, alone and served to other processes."""
