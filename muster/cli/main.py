@@ -329,6 +329,13 @@ def score(
     ],
     config: Config = None,
     plugin: Plugins = None,
+    check_plugin: Annotated[
+        bool,
+        typer.Option(
+            "--check-plugin",
+            help="Ask the plugins twice, and under two hash seeds: exit code 2 if they differ.",
+        ),
+    ] = False,
     compatibility_version: Compatibility = "1.35",
     output: Output = "text",
 ) -> None:
@@ -341,7 +348,10 @@ def score(
 
     _one_of("--output", output, OUTPUTS)
     _load(plugin)
-    print_scores(case, config, output, _version(compatibility_version))
+    if check_plugin and not plugin:
+        raise UsageFault("--check-plugin: give the plugins with --plugin FILE.py")
+    checked = plugin or [] if check_plugin else []
+    print_scores(case, config, output, _version(compatibility_version), checked)
 
 
 @app.command()

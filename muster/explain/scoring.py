@@ -34,6 +34,7 @@ from shared.model.objects import Budget, PodSpec
 from shared.model.post_filter import NOT_FOUND, around
 from shared.model.profile import V1_35, Configuration
 from shared.model.victims import Nominee
+from shared.scheduling.api.custom import PLUGINS
 from shared.scheduling.cycle.report import NodeReport, ended_early, explain, pre_filter, reasons
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.profile import NAMED_NODES
@@ -399,10 +400,16 @@ def _best(totals: Mapping[str, int]) -> list[str]:
 
 
 def _assert_same(answer: dict[str, Any], pick: Pick | None) -> None:
-    """What is explained is what would be decided."""
+    """What is explained is what would be decided. Raises WorldError where a plugin of users gave
+    two answers to one question.
+    """
     totals = [one["total"] for one in answer["nodes"].values() if one["feasible"]]
     decided = (0, 0) if pick is None else (pick.feasible, pick.total)
-    assert decided == (len(totals), max(totals, default=0)), f"explained {totals}, decided {pick}"
+    if decided == (len(totals), max(totals, default=0)):
+        return
+    assert PLUGINS, f"explained {totals}, decided {pick}"
+    rule = "gave two answers to one question: does it remember something? A replay would differ"
+    raise WorldError(f"--plugin {', '.join(sorted(PLUGINS))}", "", rule)
 
 
 def _failed(text: str, resolvable: bool) -> dict[str, Any]:

@@ -1,18 +1,17 @@
-"""What the code of a plugin that decides must not use beside what cores must not: what differs from
-one machine or process to the next, and what is remembered from one question to the next.
+"""Names that the code of a plugin that decides must not use, beside those that cores must not: what
+differs from one machine or process to the next. modules.py has what may be used of modules.
 
-This file looks at names and attributes; modules.py has what may be used of modules, and
-flow.py follows sets, and what outlasts a question, through the file. That finds mistakes;
-who means to get around it does.
+That finds mistakes, and is no sandbox. What a plugin makes of the order of a set, or remembers from
+one question to the next, no list of names shows: `muster score --check-plugin` and `muster replay`
+find that.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 
-from muster.user_plugins.determinism import BUILTINS_FORBIDDEN, is_numpy, offence
-from muster.user_plugins.flow import DEFAULT, Flow
+from muster.user_plugins.determinism import BUILTINS_FORBIDDEN, is_numpy, offences
 from muster.user_plugins.modules import MODULES, misused, not_public
-from muster.user_plugins.values import OWN
 
 NAMES = {
     *("breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals"),
@@ -24,22 +23,16 @@ ATTRIBUTES = {
     *("empty", "empty_like", "random", "sys", "os", "modules", "tofile", "dump", "dumps", "ctypes"),
     *("lib", "attrgetter", "methodcaller"),
 }
+DATE = re.compile(r"M8\[|datetime64")
 OF_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
 """What named tuples have."""
 INSTEAD = {
     "import": "import what only computes, and what is public in it",
-    "keeping": "work it out in each call from what it is given; what never changes may be set in "
-    "__init__, or at the top of the file",
-    "changing": "make a copy, and change that",
-    DEFAULT: "take None or a tuple, and make it in the function",
-    "the order": "use sorted(...), or ask only whether something is in it",
+    "changing": "work it out in each call from what it is given",
     "a loop": "use sorted(...), or ask only whether something is in it",
-    "a text": "name the parts of it that you mean",
-    "where=": "use np.where, or give out=",
     "argsort": 'write kind="stable"',
     "np.add.reduce": "write .sum(dtype=np.int64), of integers",
     ".sum()": "write .sum(dtype=np.int64), of integers",
-    "np.ndarray()": "use np.zeros or np.full",
     ".empty": "use np.zeros or np.full",
     "from numpy": "import numpy as np",
 }
@@ -53,15 +46,7 @@ def instead(what: str) -> str:
 
 def refused(tree: ast.Module) -> list[tuple[int, str]]:
     """Lines and what is wrong there, in order."""
-    return sorted({*_operations(tree), *_anywhere(tree), *misused(tree), *Flow(tree).offences()})
-
-
-def _operations(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """What cores must not use; sets are followed elsewhere."""
-    for node in ast.walk(tree):
-        what = None if isinstance(node, ast.For | ast.comprehension) else offence(node)
-        if what is not None:
-            yield getattr(node, "lineno", 0), what
+    return sorted({*offences(tree), *_anywhere(tree), *misused(tree)})
 
 
 def _anywhere(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -77,6 +62,8 @@ def _anywhere(tree: ast.Module) -> Iterator[tuple[int, str]]:
             what = _name(node, is_alone=id(node) not in inside)
         elif isinstance(node, ast.Attribute) and _is_refused(node, private):
             what = f".{node.attr}"
+        elif isinstance(node, ast.Constant) and DATE.search(str(node.value)):
+            what = "numpy's type of dates, which reads the clock for 'now',"
         if what:
             yield getattr(node, "lineno", 0), what
 
@@ -105,8 +92,6 @@ def _name(node: ast.Name, is_alone: bool) -> str:
         return node.id
     if is_alone and is_numpy(node):
         return "numpy by another name than np.NAME"
-    if is_alone and node.id in OWN:
-        return f"{node.id} by itself, without .NAME,"
     return ""
 
 

@@ -1,5 +1,9 @@
 """`muster score CASE.json`: how each node would fare for a pod, for people and for programs."""
 
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,19 +11,32 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from muster.cli.errors import UsageFault
 from muster.cli.terminal import cell, print_json
 from muster.explain.scoring import score_case
 from shared.configuration.scheduler_config import read_config
 from shared.kubernetes.objects.errors import WorldError
 from shared.worlds.documents import FILE_BYTES_MAX
 
+HASH_SEEDS = (1, 2)
 
-def print_scores(path: Path, config: Path | None, output: str, version: str) -> None:
+
+def print_scores(
+    path: Path, config: Path | None, output: str, version: str, checked: Sequence[Path] = ()
+) -> None:
     """Answer the case in a file, with the profiles of another and the formulas of a version of
-    kube-scheduler. Raises WorldError.
+    kube-scheduler. The plugins in `checked` are asked four times, in three processes. Raises
+    WorldError; UsageFault where their answers differ.
     """
     profiles = None if config is None else read_config(config)
-    answer = score_case(_read(path), path.name, profiles, version)
+    case = _read(path)
+    answer = score_case(case, path.name, profiles, version)
+    if checked:
+        second = score_case(case, path.name, profiles, version)
+        _compare(answer, second, "asked again by the same process", "remembers something")
+        for seed in HASH_SEEDS:
+            other = _under_hash_seed(seed, path, config, version, checked)
+            _compare(answer, other, f"under PYTHONHASHSEED={seed}", "follows the order of a set")
     if output == "json":
         print_json(answer)
         return
@@ -32,6 +49,35 @@ def print_scores(path: Path, config: Path | None, output: str, version: str) -> 
         if best:
             victims = ", ".join(pod["preemption"]["candidates"][best]["victims"])
             console.print(cell(f"preemption would end {victims} on {best}"))
+
+
+def _under_hash_seed(
+    seed: int, path: Path, config: Path | None, version: str, plugins: Sequence[Path]
+) -> Any:
+    command = [sys.executable, "-m", "muster", "score", str(path), "--output", "json"]
+    command += ["--compatibility-version", version]
+    command += [] if config is None else ["--config", str(config)]
+    for plugin in plugins:
+        command += ["--plugin", str(plugin)]
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+    found = subprocess.run(command, env=environment, capture_output=True, check=False, text=True)
+    if found.returncode:
+        raise UsageFault(f"--check-plugin: under PYTHONHASHSEED={seed}: {found.stderr.strip()}")
+    return orjson.loads(found.stdout)
+
+
+def _compare(answer: Any, other: Any, how: str, likely: str) -> None:
+    """Raises UsageFault with the first node whose answer differs."""
+    if orjson.loads(orjson.dumps(answer)) == other:
+        return
+    for pod, found in zip(answer["pods"], other["pods"], strict=True):
+        for name, node in pod["nodes"].items():
+            if orjson.loads(orjson.dumps(node)) != found["nodes"].get(name):
+                raise UsageFault(
+                    f"--check-plugin: {pod['namespace']}/{pod['name']}: another answer for node "
+                    f"{name} {how}: a replay would differ; a plugin probably {likely}"
+                )
+    raise UsageFault(f"--check-plugin: another answer {how}: a replay would differ")
 
 
 def _read(path: Path) -> dict[str, Any]:

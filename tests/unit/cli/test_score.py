@@ -9,6 +9,7 @@ from muster.explain.scoring import score_case
 from shared.kubernetes.objects.default_spread import SPREADING
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.volume_objects import READERS
+from shared.scheduling.api.custom import PLUGINS
 from shared.worlds.manifests import API_VERSIONS
 from tests.e2e.console import ROOT
 from tests.parity.builders import node, pod
@@ -412,3 +413,40 @@ def test_images_that_are_mounted_count_since_1_36(mounted, own, before, since, t
         assert main(words) == 0
         found = json.loads(capsys.readouterr().out)["pods"][0]["nodes"]["a"]
         assert found["scores"]["ImageLocality"] == expected
+
+
+PLUGIN = """
+from muster.plugin import Plugin
+class Mine(Plugin):
+    def __init__(self):
+        self.asked = []
+    def score_node(self, pod, node):
+        {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("return list(set('abcdefgh')).index('a')", "a plugin probably follows the order of a set"),
+        (
+            "self.asked.append(1); return len(self.asked)",
+            "--plugin Mine: gave two answers to one question",
+        ),
+        ("return 3 if node.name in {'a', 'b'} else 1", ""),
+    ],
+)
+def test_plugins_whose_answers_a_replay_could_not_repeat_are_found(body, said, tmp_path, capfd):
+    path, case = tmp_path / "mine.py", tmp_path / "case.json"
+    path.write_text(PLUGIN.format(body))
+    config = CONFIG | {"profiles": [{"plugins": {"score": {"enabled": [{"name": "Mine"}]}}}]}
+    case.write_text(json.dumps({"objects": [node()], "pods": [pod()], "config": config}))
+    code = main(["score", str(case), "--plugin", str(path), "--check-plugin", "-o", "json"])
+    out, err = capfd.readouterr()
+    assert (code, said in err, bool(out)) == ((2, True, False) if said else (0, True, True)), err
+    PLUGINS.clear()
+
+
+def test_checking_no_plugin_is_an_error(tmp_path, capfd):
+    assert main(["score", str(EXAMPLE), "--check-plugin"]) == 2
+    assert "give the plugins with --plugin FILE.py" in capfd.readouterr().err
