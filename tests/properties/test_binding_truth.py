@@ -5,8 +5,11 @@ The cluster here is a few lines of its own: create-once binds with uid and revis
 and a wire on which every request, answer and echo lies until it is delivered, in any order.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,7 +84,20 @@ class Run:
 
     def turn(self, *inputs: Event) -> list[Event]:
         """One step; new effects go onto the wire, outcomes are held against the truth."""
-        binds.FEW = self.few
+        with self.sizes():
+            return self._turn(*inputs)
+
+    @contextmanager
+    def sizes(self) -> Iterator[None]:
+        """From how many pods on whole columns are moved; 0 = a single pod goes that way, too."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(binds, "FEW", self.few)
+            if not self.few:
+                patch.setattr(binds, "ONE", -1)
+                patch.setattr(binds, "DONE_ONE", None)
+            yield
+
+    def _turn(self, *inputs: Event) -> list[Event]:
         decided: list[Event] = self.steps.when(*inputs, at_ms=self.now_ms)
         for event in decided:
             self.judge(event)
@@ -278,7 +294,6 @@ def test_columns_and_singles_are_the_same_machine(operations):
             run.happen(*operation)
         assert runs[0].steps.dumped() == runs[1].steps.dumped()
         assert runs[0].outcomes == runs[1].outcomes
-    binds.FEW = 4
 
 
 @given(ops, st.integers(0, 119))

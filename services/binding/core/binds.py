@@ -39,7 +39,7 @@ WORDS = {answer: answer.name.lower() for answer in Answer}
 
 def reserved(state: BindingState, ids: bytes, nodes: bytes, is_hooked: bool = False) -> None:
     """Pods that a shard or a gang's commit wants bound; plugins of users may act then."""
-    if len(ids) == ONE and FEW:
+    if len(ids) == ONE:
         _reserve_one(state, int.from_bytes(ids, "little"), int.from_bytes(nodes, "little"))
         return
     pods, targets = unpack(ids), unpack(nodes)
@@ -206,7 +206,7 @@ def binds_asked(state: BindingState, event: BindsAsked) -> None:
     """The binds of one effect are out."""
     open_effect(state, event.effect, event)
     table = state.table
-    if len(event.ids) == ONE and FEW:
+    if len(event.ids) == ONE:
         row = table.row(int.from_bytes(event.ids, "little"))
         move(state, row, "bind_asked")
         table.effects[row] = event.effect
@@ -268,7 +268,7 @@ def bind_answers(state: BindingState, event: BindAnswers) -> None:
     effect = state.effects.get(event.effect)
     if effect is None:
         return
-    if event.codes == DONE_ONE and isinstance(effect, BindsAsked) and FEW:
+    if event.codes == DONE_ONE and isinstance(effect, BindsAsked):
         row = state.table.row(int.from_bytes(event.ids, "little"))
         if row >= 0 and state.table.effects.item(row) == event.effect:
             _answered(state, row, Answer.DONE, 0, UNASSIGNED)

@@ -76,7 +76,7 @@ def _name_many(state: BindingState, event: PodsNamed, rows: I64, revisions: I64)
 def pods_assigned(state: BindingState, event: PodsAssigned) -> None:
     """The cluster shows these pods on these nodes."""
     table = state.table
-    if len(event.ids) == binds.ONE and binds.FEW:
+    if len(event.ids) == binds.ONE:
         row = table.row(int.from_bytes(event.ids, "little"))
         if row >= 0:
             _assigned_one(state, row, int.from_bytes(event.nodes, "little"))

@@ -41,18 +41,6 @@ class StaticFilter(Protocol):
         """Refused nodes, shape (n,); None when every node passes."""
 
 
-class ColumnFilter(Protocol):
-    """Filter by charges, as least values of columns; the kernel does the comparing."""
-
-    name: str
-
-    def checks(self, table: "NodeTable", spec: PodSpec) -> list[Check]:
-        """Columns and the values they must reach; none = the plugin has nothing to say."""
-
-    def refusals(self, table: "NodeTable", sig: "Signature", cols: F64) -> list[Refusal]:
-        """Why nodes are refused, shape (n,) each, over all nodes of the table."""
-
-
 class StaticScore(Protocol):
     """Score by the node's objects alone; with `is_normalised` over the feasible nodes
     (DefaultNormalizeScore), else 0..100 as it is.
