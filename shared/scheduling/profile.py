@@ -5,6 +5,7 @@ not know, come last. A total is at most 100 times all weights of a profile.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -122,6 +123,7 @@ class Plugins:
         self.between = tuple(one for one in self.filters if isinstance(one, str))
         self.static_filters: tuple[StaticFilter, ...] = (*chosen, GPU_MODEL)
         self.static_scores = self._static_scores()
+        self._static_reads = self._read_by_static_plugins()
         self.fit_weight = profile.weight(FIT)
         self.balance_weight = profile.weight(BALANCE)
         self.scored = self._scored()
@@ -175,11 +177,21 @@ class Plugins:
         """Nodes that PreFilter leaves out; None unless the pod names those it is tried on."""
         return NAMED_NODES.refuses(table, spec) if self.profile.names_nodes else None
 
-    def custom_parts(self, spec: PodSpec) -> tuple[object, ...]:
-        """What of a pod plugins of users read."""
+    def _read_by_static_plugins(self) -> tuple[str, ...]:
+        """Fields of a PodSpec. Images are left to the cache: they rarely matter."""
+        reads = [plugin.reads for plugin in self.static_filters]
+        scores = (plugin for plugin, _ in self.static_scores if plugin is not self._image_locality)
+        reads.extend(plugin.reads for plugin in scores)
+        return tuple(dict.fromkeys(chain.from_iterable(reads)))
+
+    def static_parts(self, spec: PodSpec) -> tuple[object, ...]:
+        """What of a pod static plugins read, but for its images: pods with equal parts share what
+        those plugins say.
+        """
+        own = tuple([getattr(spec, name) for name in self._static_reads])
         if not self.custom:
-            return ()
-        return tuple(parts_of(spec, plugin.reads) for plugin in self.custom.values())
+            return own
+        return own, tuple(parts_of(spec, plugin.reads) for plugin in self.custom.values())
 
     def _scored(self) -> tuple[str, ...]:
         names = [name for name, _ in self.profile.strategy.resources] if self.fit_weight else []

@@ -73,6 +73,8 @@ def _column(values: Any, size: int, kind: type[Any]) -> Any:
 class CustomPreFilter:
     """`pre_filter`: the pod is refused on every node. `message` is what was said last."""
 
+    reads: tuple[str, ...] = ()  # the parts that the plugin reads have other names
+
     def __init__(self, plugin: Plugin) -> None:
         self.plugin, self.name, self.message = plugin, plugin.name, ""
 
@@ -92,6 +94,8 @@ class CustomPreFilter:
 
 class CustomFilter:
     """`filter` or `filter_node`. `message` is that of the last answer."""
+
+    reads: tuple[str, ...] = ()  # the parts that the plugin reads have other names
 
     def __init__(self, plugin: Plugin) -> None:
         self.plugin, self.name = plugin, plugin.name
@@ -126,6 +130,8 @@ def _applies(plugin: Plugin, spec: PodSpec) -> bool:
 
 class CustomScore:
     """`score` or `score_node` by the node's object alone."""
+
+    reads: tuple[str, ...] = ()  # the parts that the plugin reads have other names
 
     def __init__(self, plugin: Plugin) -> None:
         self.plugin, self.name = plugin, plugin.name

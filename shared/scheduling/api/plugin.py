@@ -32,10 +32,13 @@ class Refusal(NamedTuple):
 
 
 class StaticFilter(Protocol):
-    """Filter by the node's objects alone: always UnschedulableAndUnresolvable."""
+    """Filter by the node's objects alone: always UnschedulableAndUnresolvable. `reads` are the
+    fields of a PodSpec that it looks at: pods that have them in common share its answer.
+    """
 
     name: str
     message: str
+    reads: tuple[str, ...]
 
     def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
         """Refused nodes, shape (n,); None when every node passes."""
@@ -43,10 +46,11 @@ class StaticFilter(Protocol):
 
 class StaticScore(Protocol):
     """Score by the node's objects alone; with `is_normalised` over the feasible nodes
-    (DefaultNormalizeScore), else 0..100 as it is.
+    (DefaultNormalizeScore), else 0..100 as it is. `reads` as for StaticFilter.
     """
 
     name: str
+    reads: tuple[str, ...]
     reverse: bool
     is_normalised: bool
 

@@ -119,17 +119,7 @@ def static_of(table: NodeTable, spec: PodSpec, plugins: Plugins) -> Static:
     version = (table.static_version, table.changes.restarts)
     if table.statics_of != version or len(table.statics) > STATICS_MAX:
         table.statics_of, table.statics = version, {}
-    key = (
-        plugins,
-        spec.node_selector,
-        spec.affinity_required,
-        spec.affinity_preferred,
-        spec.tolerations,
-        spec.gpu,
-        spec.node_name,
-        *_images(table, spec, plugins),
-        plugins.custom_parts(spec),
-    )
+    key = (plugins, plugins.static_parts(spec), _images(table, spec, plugins))
     static = table.statics.get(key)
     if static is None:
         static = table.statics[key] = Static(table, spec, plugins)

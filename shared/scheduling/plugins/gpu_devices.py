@@ -25,6 +25,7 @@ class GpuModel:
 
     name = "GpuDevices"
     message = "node(s) didn't match Pod's GPU model"
+    reads: tuple[str, ...] = ("gpu",)
 
     def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
         """Nodes of other models, and nodes without GPUs."""

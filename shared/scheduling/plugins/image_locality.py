@@ -18,6 +18,7 @@ class ImageLocality:
     """
 
     name = "ImageLocality"
+    reads: tuple[str, ...] = ("images", "image_volumes")
     reverse = False
     is_normalised = False
 

@@ -95,6 +95,7 @@ class NamedNodes:
 
     name = "NodeAffinity"
     message = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+    reads: tuple[str, ...] = ("affinity_required",)
     conflict = "pod affinity terms conflict"
 
     def rejects(self, spec: PodSpec) -> str | None:
@@ -119,6 +120,7 @@ class AddedAffinity:
 
     name = "NodeAffinity"
     message = "node(s) didn't match scheduler-enforced node affinity"
+    reads: tuple[str, ...] = ()
 
     def __init__(self, required: tuple[SelectorTerm, ...]) -> None:
         self._required = required
@@ -133,6 +135,7 @@ class NodeAffinity:
 
     name = "NodeAffinity"
     message = "node(s) didn't match Pod's node affinity/selector"
+    reads: tuple[str, ...] = ("node_selector", "affinity_required", "affinity_preferred")
     reverse = False
     is_normalised = True
 

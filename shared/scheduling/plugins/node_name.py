@@ -15,6 +15,7 @@ class NodeName:
 
     name = "NodeName"
     message = "node(s) didn't match the requested node name"
+    reads: tuple[str, ...] = ("node_name",)
 
     def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
         """All other nodes."""

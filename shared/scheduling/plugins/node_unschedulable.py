@@ -15,6 +15,7 @@ class NodeUnschedulable:
 
     name = "NodeUnschedulable"
     message = "node(s) were unschedulable"
+    reads: tuple[str, ...] = ("tolerations",)
 
     def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
         """Cordoned nodes."""

@@ -27,6 +27,7 @@ class TaintToleration:
 
     name = "TaintToleration"
     message = "node(s) had untolerated taint(s)"
+    reads: tuple[str, ...] = ("tolerations",)
     reverse = True
     is_normalised = True
 
