@@ -94,7 +94,7 @@ servers: ## Install the real servers that integration tests use
 	@bash deploy/servers/install.sh
 
 cluster: $(DEV_STAMP) ## Run a real Kubernetes cluster without containers until Ctrl-C (ARGS=--help)
-	@$(BIN)/python -m shared.testing.try_cluster $(ARGS)
+	@$(BIN)/python -m tests.support.try_cluster $(ARGS)
 
 lock: $(LOCK_STAMP) ## Make the lock files again from requirements/*.in
 	@cd requirements && ../$(COMPILE) $(ARGS) run.in -o run.txt

@@ -21,7 +21,7 @@ from loadtest.cluster_shapes import SHAPES, shapes
 from loadtest.cluster_throughput import SHARE, backlog, creating
 from loadtest.cluster_times import latency, startup
 from loadtest.cluster_waiting import CPU, JOURNALS, waiting
-from shared.testing.kube_server import INSTALL_COMMAND, missing_parts
+from tests.support.kube_server import INSTALL_COMMAND, missing_parts
 
 WIDTH = 150
 CASES: dict[str, Callable[[Sizes], Figures]] = {

@@ -15,9 +15,9 @@ from shared.kubernetes.client.client import ApiError
 from shared.kubernetes.objects.structs import Meta
 from shared.kubernetes.writing.bodies import binding
 from shared.ports.cluster import BindRequest
-from shared.testing.kube_options import LOAD_TEST
-from shared.testing.kube_server import KubeServers
-from shared.testing.server_process import ServerProcess
+from tests.support.kube_options import LOAD_TEST
+from tests.support.kube_server import KubeServers
+from tests.support.server_process import ServerProcess
 
 BARE, BARE_WIDTHS = "bare", (8, 32, 128)
 # Only what every cluster has: alpha features would cost kube-scheduler time.

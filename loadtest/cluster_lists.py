@@ -21,7 +21,7 @@ from shared.kubernetes.watching.refused_pods import Refusals
 from shared.kubernetes.watching.resources import PODS_PATH, UNFINISHED, PodReader
 from shared.model.columns import split
 from shared.ports.cluster import PodRead, PodRef
-from shared.testing.kube_server import KubeServers
+from tests.support.kube_server import KubeServers
 
 SCHEDULER = "muster"
 PAIRS = 10

@@ -28,7 +28,7 @@ import msgspec
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.credentials import Credentials
 from shared.kubernetes.objects.structs import Change, Meta
-from shared.testing.kube_objects import node, pod
+from tests.support.kube_objects import node, pod
 
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"

@@ -12,8 +12,8 @@ from typing import Any
 from loadtest.cluster_contestants import CONTESTANTS, Contestant, fresh_cluster, log_end
 from loadtest.cluster_load import Load
 from muster.app.event_loop import loop_factory
-from shared.testing.kube_server import KubeServers
-from shared.testing.server_process import ServerProcess
+from tests.support.kube_server import KubeServers
+from tests.support.server_process import ServerProcess
 
 LIMIT_S = 300.0
 """A pod that waits longer makes a figure void."""

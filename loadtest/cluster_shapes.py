@@ -11,7 +11,7 @@ from loadtest.cluster_contestants import BARE, Contestant
 from loadtest.cluster_load import LABELS, ZONE, Load, pod_names
 from loadtest.cluster_measure import Figures, Sizes, figure, of_each, on_fresh_cluster
 from loadtest.cluster_throughput import bare_backlog, from_backlog
-from shared.testing.kube_server import KubeServers
+from tests.support.kube_server import KubeServers
 
 PODS_MAX = 2_000
 """kube-scheduler binds some 50 a second of the slowest."""

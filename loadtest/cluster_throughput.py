@@ -23,7 +23,7 @@ from loadtest.cluster_measure import (
     used,
 )
 from shared.kubernetes.objects.structs import Meta
-from shared.testing.kube_server import KubeServers
+from tests.support.kube_server import KubeServers
 
 SETTLE_S = 2.0
 """Events and conditions follow the binds; they are counted too."""

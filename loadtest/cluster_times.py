@@ -17,7 +17,7 @@ from loadtest.cluster_measure import (
     ready,
     used,
 )
-from shared.testing.kube_server import KubeServers
+from tests.support.kube_server import KubeServers
 
 RATE_PER_S = 200.0
 LAST_S = 2.0

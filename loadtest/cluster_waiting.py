@@ -13,8 +13,8 @@ from pathlib import Path
 from loadtest.cluster_contestants import Contestant
 from loadtest.cluster_load import PODS, Load, each, pod_body, pod_names
 from loadtest.cluster_measure import LIMIT_S, Figures, Sizes, end, figure, of_each, ready
-from shared.testing.kube_server import KubeServers
-from shared.testing.server_process import ServerProcess
+from tests.support.kube_server import KubeServers
+from tests.support.server_process import ServerProcess
 
 NODES_MAX = 63
 TOO_MUCH_MILLI = 1_000_000

@@ -27,8 +27,8 @@ from shared.machine.record import own_events
 from shared.model.columns import size
 from shared.model.ids import BINDING
 from shared.ports.bus import Bus, JournalName
-from shared.testing.kafka_server import KafkaBroker, KafkaServer, new_broker
-from shared.testing.server_process import cpu_seconds
+from tests.support.kafka_server import KafkaBroker, KafkaServer, new_broker
+from tests.support.server_process import cpu_seconds
 
 LOOK_S = 0.1
 

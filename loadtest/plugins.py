@@ -21,7 +21,7 @@ from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.profile import Plugins
 from shared.scheduling.table.table import NodeTable
-from shared.testing.custom_plugins import SHA256, known
+from tests.support.custom_plugins import SHA256, known
 
 NODES, PODS, ROUNDS = 1_000, 200, 9
 MEMORY = 1 << 34

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from shared.bus.kafka.settings import KafkaSettings
-from shared.testing.kafka_server import (
+from tests.support.kafka_server import (
     INSTALL_COMMAND,
     KafkaBroker,
     KafkaServer,
@@ -15,7 +15,7 @@ from shared.testing.kafka_server import (
     kafka_available,
     new_broker,
 )
-from shared.testing.server_process import free_ports
+from tests.support.server_process import free_ports
 from tests.tools import require_tool
 
 PASSWORD = "open-sesame"

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from muster.app.mesh import Mesh, all_journals
 from muster.checker.brute_force import Final, Verdict, Waiting, confirm
-from muster.checker.fits import Load
-from muster.checker.inter_pod_rules import named
+from muster.checker.filters.fits import Load
+from muster.checker.filters.inter_pod_rules import named
 from muster.cli.errors import Fault
 from muster.cli.profiles import hard_by_default
 from muster.explain.tally import Tally

@@ -5,7 +5,7 @@ Known are the backoffs that queueing's journal tells: of pods that were woken be
 
 from collections.abc import Iterator
 
-from muster.checker.journals import Journal, Problem
+from muster.checker.inputs.journals import Journal, Problem
 from shared.events.base import Event
 from shared.events.queueing import Activated, Woken
 from shared.model.columns import unpack

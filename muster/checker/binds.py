@@ -6,8 +6,8 @@ its own memory of what was asked and answered.
 
 from dataclasses import dataclass, field
 
-from muster.checker.journals import Journal, Problem, Step
-from muster.checker.volumes import Writes
+from muster.checker.filters.volumes import Writes
+from muster.checker.inputs.journals import Journal, Problem, Step
 from shared.events.base import Event
 from shared.events.binding import (
     BindFailed,

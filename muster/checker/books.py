@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from muster.checker.fits import Load
-from muster.checker.inter_pod_rules import Around, Neighbours, Pairs
-from muster.checker.journals import Problem
-from muster.checker.volumes import Volumes
+from muster.checker.filters.fits import Load
+from muster.checker.filters.inter_pod_rules import Around, Neighbours, Pairs
+from muster.checker.filters.volumes import Volumes
+from muster.checker.inputs.journals import Problem
 from shared.events.placement import ShardDigest
 from shared.events.preemption import DryRunAsked, GangDryRunAsked
 from shared.model.objects import Node, PodSpec

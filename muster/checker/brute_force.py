@@ -13,9 +13,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from muster.checker.default_filters import as_by_default, filters_by_default, has_own_filters
-from muster.checker.fits import Load, device_room, full_for, static_obstacle, words_of_full
-from muster.checker.inter_pod_rules import ONE_SHARD, Around, Neighbours, Pairs, keeps_to_hosts
+from muster.checker.filters.default_filters import (
+    as_by_default,
+    filters_by_default,
+    has_own_filters,
+)
+from muster.checker.filters.fits import Load, device_room, full_for, static_obstacle, words_of_full
+from muster.checker.filters.inter_pod_rules import (
+    ONE_SHARD,
+    Around,
+    Neighbours,
+    Pairs,
+    keeps_to_hosts,
+)
 from shared.extenders.values import CALLED, POD
 from shared.model.objects import CPU, Gang, Node, PodSpec
 from shared.model.profile import Profile

@@ -15,14 +15,14 @@ from muster.checker import (
     preemptions,
     promises,
     truth,
-    volumes,
     waiting,
 )
 from muster.checker.books import Ledger
-from muster.checker.facts import Facts, gather
-from muster.checker.history import ClusterHistory
-from muster.checker.journals import Journal, Problem, read_all
-from muster.checker.story import story
+from muster.checker.filters import volumes
+from muster.checker.inputs.facts import Facts, gather
+from muster.checker.inputs.history import ClusterHistory
+from muster.checker.inputs.journals import Journal, Problem, read_all
+from muster.checker.inputs.story import story
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
 
 STORIES_MAX = 5

@@ -5,8 +5,8 @@ that are held rest, and count again if the hold comes to nothing.
 """
 
 from muster.checker.books import Ledger, Nomination
-from muster.checker.fits import Load, surely_fits, surely_not
-from muster.checker.journals import Step
+from muster.checker.filters.fits import Load, surely_fits, surely_not
+from muster.checker.inputs.journals import Step
 from muster.checker.victims import check_victims, crowd, others_leaving
 from shared.events.placement import GangHeld, GangNominated, PlacesFound
 from shared.model.columns import unpack

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from muster.checker.journals import Journal, Problem, Step
+from muster.checker.inputs.journals import Journal, Problem, Step
 from shared.events.base import Event
 from shared.events.ingest import PodsGone
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.checker.journals import Journal, Problem
+from muster.checker.inputs.journals import Journal, Problem
 from shared.events.base import Event
 from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import Happened, NodesGone, NodesSet, PodsAssigned, PodsGone, PodsPending

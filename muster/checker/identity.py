@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from muster.checker.facts import Facts
-from muster.checker.history import ClusterHistory
-from muster.checker.inter_pod_rules import HOST_LABEL
-from muster.checker.journals import Problem
+from muster.checker.filters.inter_pod_rules import HOST_LABEL
+from muster.checker.inputs.facts import Facts
+from muster.checker.inputs.history import ClusterHistory
+from muster.checker.inputs.journals import Problem
 from shared.model.objects import PodSpec, PodTerm, Requirement
 
 ANYWHERE = ""

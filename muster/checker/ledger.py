@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from muster.checker import gang_victims, victims
 from muster.checker.books import Ledger, Nomination
-from muster.checker.fits import LISTED_MAX, Load, all_fit, device_room, full_for, why_not
-from muster.checker.journals import Journal, Step
+from muster.checker.filters.fits import LISTED_MAX, Load, all_fit, device_room, full_for, why_not
+from muster.checker.inputs.journals import Journal, Step
 from shared.events.base import Event
 from shared.events.binding import BindFailed
 from shared.events.ingest import (

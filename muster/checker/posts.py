@@ -5,9 +5,9 @@ Void records count here: a ghost may send what it has recorded, and only that.
 
 from collections.abc import Iterator, Sequence
 
-from muster.checker.facts import Facts
-from muster.checker.history import ClusterHistory
-from muster.checker.journals import Problem, decode_events
+from muster.checker.inputs.facts import Facts
+from muster.checker.inputs.history import ClusterHistory
+from muster.checker.inputs.journals import Problem, decode_events
 from shared.events.binding import BindsAsked
 from shared.model.columns import unpack
 from shared.model.ids import BINDING

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from muster.checker.facts import Facts
-from muster.checker.journals import Journal, Problem, Step
+from muster.checker.inputs.facts import Facts
+from muster.checker.inputs.journals import Journal, Problem, Step
 from shared.events.base import Event
 from shared.events.binding import Evicted, EvictionFailed, EvictionsAsked, VictimsJudged
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsGone

@@ -5,7 +5,7 @@ left for it, the node is promised no more, and nobody goes for the pod there aga
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from muster.checker.journals import Journal, Problem
+from muster.checker.inputs.journals import Journal, Problem
 from shared.events.base import Event
 from shared.events.ingest import PodsAssigned, PodsGone, PodsRelabelled
 from shared.events.observed import ExtendersAnswered

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from muster.checker.binds import Binds
-from muster.checker.facts import Facts
 from muster.checker.gangs import Gangs
-from muster.checker.history import ClusterHistory
-from muster.checker.journals import Problem
+from muster.checker.inputs.facts import Facts
+from muster.checker.inputs.history import ClusterHistory
+from muster.checker.inputs.journals import Problem
 
 
 def check(

@@ -1,8 +1,8 @@
 """Victims: there, of lower priority, enough, and none too many, at the moment of the decision."""
 
 from muster.checker.books import Ledger, Nomination
-from muster.checker.fits import Load, surely_fits, surely_not
-from muster.checker.journals import Step
+from muster.checker.filters.fits import Load, surely_fits, surely_not
+from muster.checker.inputs.journals import Step
 from shared.events.placement import CandidatesFound, Nominated
 from shared.events.preemption import DryRunAsked
 from shared.model.columns import unpack

@@ -9,11 +9,17 @@ import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 
-from muster.checker.facts import Facts
-from muster.checker.fits import Load, static_obstacle, surely_fits
-from muster.checker.history import ClusterHistory, PodTruth
-from muster.checker.inter_pod_rules import ONE_SHARD, Around, Neighbours, Pairs, keeps_to_hosts
-from muster.checker.journals import Journal, Problem
+from muster.checker.filters.fits import Load, static_obstacle, surely_fits
+from muster.checker.filters.inter_pod_rules import (
+    ONE_SHARD,
+    Around,
+    Neighbours,
+    Pairs,
+    keeps_to_hosts,
+)
+from muster.checker.inputs.facts import Facts
+from muster.checker.inputs.history import ClusterHistory, PodTruth
+from muster.checker.inputs.journals import Journal, Problem
 from shared.events.base import Event
 from shared.events.ingest import PodsPending
 from shared.events.queueing import (

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from muster.checker.check import Report
-from muster.checker.journals import Journal
+from muster.checker.inputs.journals import Journal
 from muster.simulation.bus import FAILURES
 from muster.simulation.network import Way
 from muster.simulation.scenario import MUTATIONS, NOT_APPLICABLE, PAIRS, REMADE, SERVICES

@@ -8,8 +8,8 @@ from functools import partial
 
 import msgspec
 
-from muster.checker.history import Post
-from muster.checker.journals import decode_events
+from muster.checker.inputs.history import Post
+from muster.checker.inputs.journals import decode_events
 from muster.simulation.mesh import SimMesh
 from muster.simulation.network import Way
 from muster.simulation.process import Process

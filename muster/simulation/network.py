@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from muster.checker.history import Post
+from muster.checker.inputs.history import Post
 from shared.model.api_outcome import Answer
 from shared.ports.cluster import (
     NO_MARKS,

@@ -3,8 +3,8 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from muster.checker.history import ClusterHistory, PodTruth, Post
-from muster.checker.inter_pod_rules import named
+from muster.checker.filters.inter_pod_rules import named
+from muster.checker.inputs.history import ClusterHistory, PodTruth, Post
 from shared.model.cluster_objects import Namespace
 from shared.model.columns import split
 from shared.model.world import Arrival

@@ -7,7 +7,7 @@ decide the same events again from its recorded inputs, time and configuration.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from muster.checker.journals import Problem
+from muster.checker.inputs.journals import Problem
 from shared.machine.core import Core, Cursor, step
 from shared.machine.fold import Folded, state_hash
 from shared.machine.reader import Reader

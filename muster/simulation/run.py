@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from muster.app.mesh import make_core
 from muster.checker.check import Report, check
-from muster.checker.history import ClusterHistory
-from muster.checker.journals import Problem
+from muster.checker.inputs.history import ClusterHistory
+from muster.checker.inputs.journals import Problem
 from muster.simulation import coverage
 from muster.simulation.bus import SimBus, SimLog
 from muster.simulation.mesh import SimMesh

@@ -9,7 +9,7 @@ import msgspec
 
 from muster.generate.schemas import ROOT
 from shared.machine.record import FORMAT, Record, encode
-from shared.testing.examples import all_event_types, example
+from tests.support.examples import all_event_types, example
 
 PATH = ROOT / "golden" / "events-1.jsonl"
 RECORDS = ROOT / "golden" / "records.jsonl"

@@ -18,11 +18,11 @@ from shared.ports.cluster import Cluster
 from shared.simulated.client import SimClusterClient
 from shared.simulated.cluster import SimCluster
 from shared.simulated.server import SimClusterServer
-from shared.testing.etcd_store import EtcdStore
-from shared.testing.kube_credentials import write_kubeconfig
-from shared.testing.kube_objects import node, pod
-from shared.testing.kube_server import KubeServers
 from tests.live.others import MERGE, OTHERS, body_of, collection, key
+from tests.support.etcd_store import EtcdStore
+from tests.support.kube_credentials import write_kubeconfig
+from tests.support.kube_objects import node, pod
+from tests.support.kube_server import KubeServers
 from tests.unit.kubernetes.fake_api import FakeApi
 
 NAMESPACE = "default"

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing.kafka_server import KafkaBroker
 from tests.brokers import running_broker
 from tests.contract.stores import (
     KafkaStore,
@@ -14,6 +13,7 @@ from tests.contract.stores import (
     SqliteStore,
     Store,
 )
+from tests.support.kafka_server import KafkaBroker
 
 KINDS = [
     "memory",

@@ -13,7 +13,7 @@ import pytest
 from muster.app.mesh import all_journals, make_core
 from shared.events.base import Configured
 from shared.model.ids import service_of
-from shared.testing.examples import all_event_types, example
+from tests.support.examples import all_event_types, example
 
 PLACEMENTS = 2
 CORES: dict[str, Any] = {

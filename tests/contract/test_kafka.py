@@ -14,9 +14,9 @@ from shared.bus.kafka.bus import KafkaBus
 from shared.bus.kafka.settings import KafkaSettings
 from shared.bus.kafka.topics import ensure_topics, topic_settings
 from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, WrongPosition, journal_name
-from shared.testing.kafka_server import INSTALL_COMMAND, KafkaBroker, kafka_available, new_broker
-from shared.testing.server_process import free_ports
 from tests.contract.stores import KafkaStore
+from tests.support.kafka_server import INSTALL_COMMAND, KafkaBroker, kafka_available, new_broker
+from tests.support.server_process import free_ports
 from tests.tools import require_tool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]

@@ -14,9 +14,9 @@ from muster.generate.schemas import ROOT, generate
 from shared.events import EVENTS, Observation
 from shared.machine.record import FORMAT, Record, decode
 from shared.model.ids import service_of
-from shared.testing.examples import all_event_types, example
 from tests.contract.add_golden import RECORDS
 from tests.contract.add_snapshots import as_now, body_of, kept, newest
+from tests.support.examples import all_event_types, example
 
 GOLDEN = Path(ROOT) / "golden" / "events-1.jsonl"
 

@@ -19,8 +19,8 @@ from shared.bus.kafka.settings import KafkaSettings
 from shared.bus.kafka.topics import MESSAGE_BYTES_MAX, topic_settings
 from shared.events.observed import PodsSeen
 from shared.model.columns import split
-from shared.testing.kafka_server import INSTALL_COMMAND, KafkaServer, java_kafka_installed
 from tests.e2e.console import muster
+from tests.support.kafka_server import INSTALL_COMMAND, KafkaServer, java_kafka_installed
 from tests.tools import require_tool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.xdist_group("kafka-processes")]

@@ -19,13 +19,13 @@ import pytest
 
 from loadtest.processes import Child
 from muster.app.mesh import all_journals, make_core
-from shared.testing.kafka_server import KafkaBroker
-from shared.testing.server_process import free_ports
 from tests.brokers import running_broker
 from tests.e2e import recovery
 from tests.e2e.console import ROOT, Ran, muster
 from tests.e2e.trial import Trial
 from tests.machines import OTHER_MACHINES, features_left
+from tests.support.kafka_server import KafkaBroker
+from tests.support.server_process import free_ports
 
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 

@@ -18,7 +18,7 @@ from loadtest.follow import Follower
 from loadtest.processes import Child, ProcessMesh
 from muster.app.mesh import all_journals, partitions
 from muster.checker.check import Report, check
-from muster.checker.history import ClusterHistory, PodTruth
+from muster.checker.inputs.history import ClusterHistory, PodTruth
 from shared.bus.kafka.bus import KafkaBus
 from shared.bus.kafka.settings import KafkaSettings
 from shared.model.columns import split

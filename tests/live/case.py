@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from shared.testing.etcd_history import EtcdHistory
-from shared.testing.kube_server import KubeServers
 from tests.live.checker import journals
 from tests.live.checker.audit import Post, posts
 from tests.live.checker.check import Evidence, Verdict, check
+from tests.support.etcd_history import EtcdHistory
+from tests.support.kube_server import KubeServers
 
 
 class Case:

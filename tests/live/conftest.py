@@ -5,11 +5,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from shared.testing.etcd_history import EtcdHistory
-from shared.testing.kube_credentials import User
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import INSTALL_COMMAND, KubeServers, missing_parts
 from tests.live.case import Case
+from tests.support.etcd_history import EtcdHistory
+from tests.support.kube_credentials import User
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import INSTALL_COMMAND, KubeServers, missing_parts
 from tests.tools import require_tool
 
 NewCluster = Callable[..., KubeServers]

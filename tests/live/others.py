@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared.kubernetes.client.kinds import Kind
-from shared.testing.kube_api import KubeApi
+from tests.support.kube_api import KubeApi
 
 MERGE = "application/merge-patch+json"
 NAMESPACED = {

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from shared.testing.kube_objects import binding, pod
-from shared.testing.kube_server import KubeServers
+from tests.support.kube_objects import binding, pod
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("kube")]
 PODS = "/api/v1/namespaces/default/pods"

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing.kube_credentials import ADMIN
-from shared.testing.kube_objects import node
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_proxy import Fault, Kind
-from shared.testing.kube_proxy_thread import proxy_thread
-from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.checker.check import Verdict
 from tests.live.conftest import NewCluster
 from tests.live.world import PODS, here, muster_run, nodes_of, pod, result_of, until
+from tests.support.kube_credentials import ADMIN
+from tests.support.kube_objects import node
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_proxy import Fault, Kind
+from tests.support.kube_proxy_thread import proxy_thread
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 NODES, CORES = 10, 8

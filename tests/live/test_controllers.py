@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from shared.testing.kube_objects import deployment, job, node
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.conftest import NewCluster
 from tests.live.world import PODS, Running, muster_run, nodes_of, until
+from tests.support.kube_objects import deployment, job, node
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 REPLICAS = 1000

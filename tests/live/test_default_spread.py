@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from muster.explain.scoring import score_case
-from shared.testing.kube_objects import deployment
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.conftest import NewCluster
 from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, until
+from tests.support.kube_objects import deployment
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"

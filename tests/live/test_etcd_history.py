@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from shared.testing.etcd_history import NODES, PODS, EtcdHistory
-from shared.testing.kube_api import Answer
-from shared.testing.kube_objects import binding, eventually, node, pod
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.conftest import NewCluster
+from tests.support.etcd_history import NODES, PODS, EtcdHistory
+from tests.support.kube_api import Answer
+from tests.support.kube_objects import binding, eventually, node, pod
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("kube")]
 OF_PODS = "/api/v1/namespaces/default/pods"

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from shared.testing.kube_api import KubeApi
-from shared.testing.kube_credentials import ADMIN
-from shared.testing.kube_objects import binding
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
 from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, result_of, until
 from tests.parity.extender_server import ExtenderServer
+from tests.support.kube_api import KubeApi
+from tests.support.kube_credentials import ADMIN
+from tests.support.kube_objects import binding
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"

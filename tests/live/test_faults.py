@@ -12,11 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing.etcd_store import EtcdStore
-from shared.testing.kube_credentials import ADMIN, MUSTER
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
-from shared.testing.server_process import ServerProcess, free_ports
 from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
@@ -32,6 +27,11 @@ from tests.live.world import (
     result_of,
     until,
 )
+from tests.support.etcd_store import EtcdStore
+from tests.support.kube_credentials import ADMIN, MUSTER
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
+from tests.support.server_process import ServerProcess, free_ports
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 OK, CREATED, CONFLICT, TOO_MANY = 200, 201, 409, 429

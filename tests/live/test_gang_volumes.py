@@ -2,14 +2,14 @@
 
 import pytest
 
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.conftest import NewCluster
 from tests.live.test_scheduling import WORKLOADS
 from tests.live.test_volumes import claim, phase, storage_class, volume
 from tests.live.test_waiting import REF, messages, workload
 from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, until
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 MEMBERS = ("one", "two", "three")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from shared.testing.kube_api import KubeApi
-from shared.testing.kube_server import KubeServers
 from tests.e2e.console import muster as command
 from tests.live.hostile import CLASSES, NODES, PRIORITIES, ZONE, Hostile
 from tests.live.world import PODS, Running, node, until
+from tests.support.kube_api import KubeApi
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 OBJECTS = int(os.environ.get("MUSTER_HOSTILE", "300"))

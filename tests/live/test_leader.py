@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from shared.testing.kube_api import KubeApi
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.checker.gone import wrong_deletes
@@ -26,6 +23,9 @@ from tests.live.world import (
     result_of,
     until,
 )
+from tests.support.kube_api import KubeApi
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 LEASE = f"{LEASES}/muster"

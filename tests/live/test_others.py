@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from shared.kubernetes.client.kinds import OTHER_KINDS
-from shared.testing.etcd_store import EtcdStore
-from shared.testing.kube_credentials import ADMIN
-from shared.testing.kube_proxy import Fault, Kind
-from shared.testing.kube_proxy_thread import ProxyThread, proxy_thread
-from shared.testing.kube_server import KubeServers
 from tests.live import others
 from tests.live.checker import journals
 from tests.live.others import OTHERS
 from tests.live.world import PODS, ROOT, muster_run, pod, until
+from tests.support.etcd_store import EtcdStore
+from tests.support.kube_credentials import ADMIN
+from tests.support.kube_proxy import Fault, Kind
+from tests.support.kube_proxy_thread import ProxyThread, proxy_thread
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 PODS_WATCH, OTHER_WATCHES = r"^/api/v1/pods\?watch=1", r"^(?!/api/v1/pods\?).*watch=1"

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
 from tests.live.test_extenders import Binder, scheduled
 from tests.live.world import PODS, create_nodes, delete_pods, muster_run, nodes_of, pod, until
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 ROOT = Path(__file__).parents[2]

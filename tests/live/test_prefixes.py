@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from shared.testing.kube_server import KubeServers
 from tests.brokers import Secured, secured_broker
 from tests.e2e.console import muster
 from tests.live.checker.journals import of_kafka
 from tests.live.conftest import NewCluster
 from tests.live.world import PODS, Running, create_nodes, nodes_of, pod, until
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 PREFIX = "shared"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from shared.testing.kube_api import KubeApi
-from shared.testing.kube_credentials import ADMIN, verifying
-from shared.testing.kube_objects import binding, pod
-from shared.testing.kube_proxy import Fault, Kind, KubeProxy, kube_proxy
-from shared.testing.kube_server import KubeServers
+from tests.support.kube_api import KubeApi
+from tests.support.kube_credentials import ADMIN, verifying
+from tests.support.kube_objects import binding, pod
+from tests.support.kube_proxy import Fault, Kind, KubeProxy, kube_proxy
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("kube")]
 PODS = "/api/v1/namespaces/default/pods"

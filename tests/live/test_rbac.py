@@ -28,12 +28,12 @@ from shared.model.api_outcome import Answer
 from shared.model.election import Election
 from shared.model.volumes import Choice
 from shared.ports.cluster import BindRequest, PodRef, VolumeRequest, Watched
-from shared.testing.kube_credentials import MUSTER, User
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.conftest import NewCluster
 from tests.live.others import create
 from tests.live.world import LEASES, PATIENCE_S, PODS, ROOT, muster_run, node, pod, until
+from tests.support.kube_credentials import MUSTER, User
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 RBAC = ROOT / "deploy" / "rbac.yaml"

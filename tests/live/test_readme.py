@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing.kube_server import KubeServers
 from tests.live.conftest import NewCluster
 from tests.live.world import PODS, ROOT, Running, create_nodes, nodes_of, pod, until
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 REPLICAS = 10

@@ -18,13 +18,6 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing.etcd_history import EtcdHistory
-from shared.testing.etcd_store import EtcdStore
-from shared.testing.kube_credentials import ADMIN
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_proxy import Fault, Kind
-from shared.testing.kube_proxy_thread import ProxyThread, proxy_thread
-from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
@@ -38,6 +31,13 @@ from tests.live.world import (
     pod,
     until,
 )
+from tests.support.etcd_history import EtcdHistory
+from tests.support.etcd_store import EtcdStore
+from tests.support.kube_credentials import ADMIN
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_proxy import Fault, Kind
+from tests.support.kube_proxy_thread import ProxyThread, proxy_thread
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 NODES, PER_NODE = 100, 100

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
@@ -24,6 +22,8 @@ from tests.live.world import (
     result_of,
     until,
 )
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 KILLS, PODS_EACH = 3, 200

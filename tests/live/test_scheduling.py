@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.conftest import NewCluster
 from tests.live.world import (
@@ -20,6 +18,8 @@ from tests.live.world import (
     pod,
     until,
 )
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"

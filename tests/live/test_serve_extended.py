@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing.etcd_history import EtcdHistory
-from shared.testing.kafka_server import KafkaBroker
-from shared.testing.kube_options import KubeOptions
 from tests.brokers import running_broker
 from tests.live.case import Case
 from tests.live.checker.journals import SERVICES, of_kafka
 from tests.live.conftest import NewCluster
 from tests.live.test_extenders import CHOSEN, CLASSES, NODES, Binder, OneNode, Spares
 from tests.live.world import PODS, Running, create_nodes, nodes_of, pod, until
+from tests.support.etcd_history import EtcdHistory
+from tests.support.kafka_server import KafkaBroker
+from tests.support.kube_options import KubeOptions
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 PLUGIN = '''

@@ -7,13 +7,13 @@ from http import HTTPStatus
 
 import pytest
 
-from shared.testing.kube_api import Answer
-from shared.testing.kube_credentials import ADMIN, MUSTER, User
-from shared.testing.kube_objects import eventually, node, pod
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.conftest import NewCluster
 from tests.live.world import here
+from tests.support.kube_api import Answer
+from tests.support.kube_credentials import ADMIN, MUSTER, User
+from tests.support.kube_objects import eventually, node, pod
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("kube")]
 PODS = "/api/v1/namespaces/default/pods"

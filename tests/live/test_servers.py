@@ -5,11 +5,11 @@ from contextlib import closing
 
 import pytest
 
-from shared.testing.kube_api import KubeApi
-from shared.testing.kube_credentials import ADMIN, SCHEDULER, User, make_certificates, verifying
-from shared.testing.kube_objects import deployment, eventually, job, node
-from shared.testing.kube_options import KUBERNETES_VERSION
-from shared.testing.kube_server import KubeServers
+from tests.support.kube_api import KubeApi
+from tests.support.kube_credentials import ADMIN, SCHEDULER, User, make_certificates, verifying
+from tests.support.kube_objects import deployment, eventually, job, node
+from tests.support.kube_options import KUBERNETES_VERSION
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("kube")]
 PODS = "/api/v1/namespaces/default/pods"

@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from shared.testing.kube_credentials import ADMIN
-from shared.testing.kube_proxy import Fault, Kind
-from shared.testing.kube_proxy_thread import proxy_thread
-from shared.testing.kube_server import KubeServers
 from tests.live.world import PODS, create_nodes, here, muster_run, nodes_of, pod, result_of, until
+from tests.support.kube_credentials import ADMIN
+from tests.support.kube_proxy import Fault, Kind
+from tests.support.kube_proxy_thread import proxy_thread
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 MANY, ANSWER_S, PROMISED_S = 300, 5.0, 30.0

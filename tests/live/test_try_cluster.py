@@ -12,7 +12,7 @@ import pytest
 from tests.live.conftest import require_kube
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("kube")]
-COMMAND = [sys.executable, "-m", "shared.testing.try_cluster", "--nodes", "2"]
+COMMAND = [sys.executable, "-m", "tests.support.try_cluster", "--nodes", "2"]
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from shared.testing.kube_api import KubeApi
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.conftest import NewCluster
 from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, until
+from tests.support.kube_api import KubeApi
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 VOLUMES, CLAIMS = "/api/v1/persistentvolumes", "/api/v1/namespaces/default/persistentvolumeclaims"

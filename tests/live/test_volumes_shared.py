@@ -2,13 +2,13 @@
 
 import pytest
 
-from shared.testing.kube_api import KubeApi
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.conftest import NewCluster
 from tests.live.test_volumes import VOLUMES, claim, storage_class, user_of, volume
 from tests.live.world import create_nodes, muster_run, nodes_of, until
+from tests.support.kube_api import KubeApi
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 

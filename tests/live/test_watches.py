@@ -8,12 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing.etcd_history import EtcdHistory
-from shared.testing.kube_credentials import ADMIN
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_proxy import Fault, Kind, KubeProxy
-from shared.testing.kube_proxy_thread import proxy_thread
-from shared.testing.kube_server import KubeServers
 from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
@@ -27,6 +21,12 @@ from tests.live.world import (
     pod,
     until,
 )
+from tests.support.etcd_history import EtcdHistory
+from tests.support.kube_credentials import ADMIN
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_proxy import Fault, Kind, KubeProxy
+from tests.support.kube_proxy_thread import proxy_thread
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 NODES, ROUNDS_MIN = 10, 4

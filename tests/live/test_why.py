@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from shared.testing.kube_server import KubeServers
 from tests.live.world import PODS, ROOT, create_nodes, muster_run, pod, until
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 CLAIM = [{"name": "v", "resourceClaimName": "none"}]

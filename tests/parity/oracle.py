@@ -14,7 +14,7 @@ from typing import IO, Any
 
 import orjson
 
-from shared.testing.server_process import servers_dir
+from tests.support.server_process import servers_dir
 from tests.tools import require_tool
 
 # How many cases it may be ahead of its answers: enough that neither side ever waits long.

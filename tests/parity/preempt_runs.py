@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from muster.app.mesh import Mesh, all_journals
-from muster.checker.journals import Journal, Step, read_all
+from muster.checker.inputs.journals import Journal, Step, read_all
 from muster.simulation.process import inline
 from muster.simulation.virtual_time import SimClock, VirtualLoop
 from shared.bus.memory import MemoryBus, MemoryLog

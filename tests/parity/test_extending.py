@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing.kube_credentials import make_certificates
 from tests.parity.compare import differences
 from tests.parity.extender_server import (
     BABBLES,
@@ -28,6 +27,7 @@ from tests.parity.kinds import IN_CI
 from tests.parity.ours import our_answer
 from tests.parity.planted import planted
 from tests.simulation.planted import Bug
+from tests.support.kube_credentials import make_certificates
 
 SEEDS = range(IN_CI["extenders"])
 RULES, CALLS = "shared.extenders.values", "shared.extenders.calls"

@@ -10,7 +10,6 @@ from services.queueing.core.why import why
 from shared.events.ingest import PodsPending, SignatureDefined
 from shared.model.columns import pack
 from shared.model.objects import PodSpec
-from shared.testing.steps import Steps
 from tests.parity import rare
 from tests.parity.builders import UNRESOLVABLE, node, only, pod
 from tests.parity.extender_server import ExtenderServer
@@ -22,6 +21,7 @@ from tests.parity.planted import planted
 from tests.parity.planted_rare import BUGS
 from tests.parity.tally import Tally
 from tests.simulation.planted import Bug
+from tests.support.steps import Steps
 
 EACH_MIN = 5
 CASES = IN_CI[RARE]

@@ -15,7 +15,7 @@ from shared.events.observed import EvictAnswers
 from shared.events.preemption import EvictAsked, EvictRecalled
 from shared.model.api_outcome import Answer
 from shared.model.columns import join, pack, unpack
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 PODS = 9
 CODES = (Answer.DONE, Answer.UNKNOWN, Answer.BUSY, Answer.REFUSED, Answer.GONE)

@@ -29,7 +29,7 @@ from shared.events.preemption import (
 )
 from shared.events.queueing import GangPreemptAsked, Members
 from shared.model.columns import pack, unpack
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 from tests.unit.placement.shard import Shard, node, spec, wire
 
 CPU = 4_000

@@ -15,7 +15,7 @@ from shared.events.base import Configured, Event
 from shared.model.cluster_objects import CSINode, Namespace
 from shared.model.columns import join, pack, split, unpack
 from shared.model.objects import Gang, Node, PodSpec
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 SPECS = tuple(PodSpec(requests=(("cpu", 100 * i),)) for i in range(1, 4))
 PODS = [f"pod-{i}" for i in range(8)]

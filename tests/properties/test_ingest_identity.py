@@ -20,7 +20,7 @@ from shared.model.objects import (
     Requirement,
     SpreadConstraint,
 )
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 HOST = "kubernetes.io/hostname"
 NAMESPACES = ("a", "b", "c")

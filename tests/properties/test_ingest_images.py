@@ -12,7 +12,7 @@ from shared.events.ingest import ImagesCounted
 from shared.model.columns import pack, unpack
 from shared.model.images import number, packed
 from shared.model.objects import Node, PodSpec
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 NAMES = ("a:1", "b:1", "c:1", "d:1")
 

@@ -11,8 +11,8 @@ from shared.events import observed as seen
 from shared.events.base import Configured, Event
 from shared.model.cluster_objects import LabelSelector, ReplicaSet, ReplicationController, Service
 from shared.model.objects import PodSpec, Requirement, Selector
-from shared.testing.steps import Steps
 from tests.properties.test_ingest_identity import LABELS, NAMESPACES, SPECS, Cluster, agrees
+from tests.support.steps import Steps
 
 OWNERS = ("", "ReplicaSet/r", "ReplicationController/c")
 SELECTORS = ((("app", "x"),), (("app", "y"), ("tier", "web")), (("tier", "db"),), ())

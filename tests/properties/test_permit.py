@@ -17,7 +17,7 @@ from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, Hold
 from shared.events.placement import GangHeld, GangOffered, GangRefused
 from shared.events.queueing import GangDispatched, Members
 from shared.model.columns import pack, unpack
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 GATE_MS = 50
 ENDS = (GangCommitted, GangReleased, GangTimedOut)

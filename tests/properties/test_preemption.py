@@ -33,7 +33,7 @@ from shared.events.preemption import (
 )
 from shared.events.queueing import PreemptAsked
 from shared.model.columns import pack, size, unpack
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 PREEMPTORS = range(100, 104)
 LONG_MS = 600_000

@@ -18,7 +18,7 @@ from shared.events.queueing import PreemptAsked
 from shared.model.columns import pack, unpack
 from shared.model.ids import placement
 from shared.model.objects import HostPort, PodTerm, Requirement
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 from tests.unit.placement.shard import Shard, node, spec
 
 ASKER = 9

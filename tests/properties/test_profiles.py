@@ -25,9 +25,9 @@ from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.plugins.resource_scores import Balance, Utilization
 from shared.scheduling.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED, Plugins
 from shared.scheduling.table.table import NodeTable
-from shared.testing.custom_plugins import KINDS, SHA256, Tainted, known
 from tests.properties.placement_world import Driver, decisions, wire
 from tests.properties.test_kernel import SEED, a_node, a_spec, seeds, some_switches, switched, term
+from tests.support.custom_plugins import KINDS, SHA256, Tainted, known
 
 DONGLE = "example.com/dongle"
 RESOURCES = ("cpu", "memory", "ephemeral-storage", DONGLE, GPU, "pods")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.checker.held import Held
-from muster.checker.journals import Problem
+from muster.checker.inputs.journals import Problem
 from services.queueing.core.transitions import Pod
 from shared.events.base import Event
 from shared.events.binding import BindFailed

@@ -17,8 +17,8 @@ from shared.model.columns import pack, size, unpack
 from shared.model.objects import Node
 from shared.replay.causal import causal
 from shared.replay.story import read_names, story
-from shared.testing.examples import all_event_types, example
 from tests.replay.recorded import JOURNALS, recorded
+from tests.support.examples import all_event_types, example
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("replay")]
 

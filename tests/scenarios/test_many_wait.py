@@ -19,7 +19,7 @@ from shared.events.placement import Refused
 from shared.events.queueing import Confirmed, Dispatched, Parked, ReasonsAsked
 from shared.model.columns import join, pack, unpack
 from shared.model.objects import PodSpec
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 BEGIN_MS, END_MS, ANSWER_MS = 1_000, 290_000, 20
 REASONS = (("Insufficient cpu", 3),)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from shared.model.profile import Profile
-from shared.testing.custom_plugins import Seats, known
 from tests.scenarios.scene import Scene, node, play
+from tests.support.custom_plugins import Seats, known
 
 ONE, TWO = (("labels.seats", "1"),), (("labels.seats", "2"),)
 

@@ -6,8 +6,8 @@ import pytest
 
 from shared.model.objects import NO_SCHEDULE, HostPort, PodSpec, Taint
 from shared.model.profile import DEFAULT_FILTERS, Profile
-from shared.testing.custom_plugins import ByRank, ByZone, HasTeam, known
 from tests.scenarios.scene import Scene, node, play
+from tests.support.custom_plugins import ByRank, ByZone, HasTeam, known
 
 MESHES = [
     pytest.param({"placements": 1, "batch": True}, id="one-shard"),

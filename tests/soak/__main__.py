@@ -22,10 +22,6 @@ from rich.console import Console
 from rich.table import Table
 
 from loadtest.cluster_load import PODS, Load, each
-from shared.testing.etcd_history import EtcdHistory
-from shared.testing.kube_options import LOAD_TEST, KubeOptions
-from shared.testing.kube_server import KubeServers
-from shared.testing.server_process import ServerProcess
 from tests.live.checker.world import NODES as NODES_KEY
 from tests.live.checker.world import PODS as PODS_KEY
 from tests.live.checker.world import WORKLOADS as WORKLOADS_KEY
@@ -36,6 +32,10 @@ from tests.soak.judge import Judge
 from tests.soak.price import price, quantiles
 from tests.soak.samples import Growth, Sample, growth, look, write
 from tests.soak.stored import store
+from tests.support.etcd_history import EtcdHistory
+from tests.support.kube_options import LOAD_TEST, KubeOptions
+from tests.support.kube_server import KubeServers
+from tests.support.server_process import ServerProcess
 
 SAMPLE_S, SETTLE_S, SETTLE_MAX_S, DRAIN_S = 10.0, 10.0, 120.0, 180.0
 LAST_SAMPLES = 7

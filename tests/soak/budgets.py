@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shared.testing.kube_api import KubeApi
-from shared.testing.kube_objects import deployment, eventually
 from tests.live.checker import journals
 from tests.live.checker.books import uids_of
 from tests.live.checker.world import PODS, Change
+from tests.support.kube_api import KubeApi
+from tests.support.kube_objects import deployment, eventually
 
 BUDGETS = "/registry/poddisruptionbudgets/default/"
 GUARDED, REPLICAS, LEAST = tuple(f"guarded-{number}" for number in range(5)), 12, 10

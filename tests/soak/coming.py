@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loadtest.cluster_load import PODS, ZONE, Load
-from shared.testing.kube_objects import pod
+from tests.support.kube_objects import pod
 
 WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
 CLASSES = {"low": 10, "high": 1_000}

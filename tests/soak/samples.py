@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from shared.testing.server_process import ServerProcess
+from tests.support.server_process import ServerProcess
 
 MIB = 1 << 20
 THIRD_MIN = 10

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 
 from loadtest.cluster_load import PODS, node_name
-from shared.testing.etcd_store import EtcdStore
-from shared.testing.kube_objects import pod
-from shared.testing.kube_server import KubeServers
 from tests.live.checker.world import PODS as KEYS
+from tests.support.etcd_store import EtcdStore
+from tests.support.kube_objects import pod
+from tests.support.kube_server import KubeServers
 
 SHAPES, WAITS_EACH = 50, 10
 

@@ -6,8 +6,8 @@ from shared.adapters.metrics import registry_of, serve
 from shared.bus.memory import MemoryBus, MemoryLog
 from shared.scheduling.api.custom import PLUGINS
 from shared.snapshots.memory import MemorySnapshots
-from shared.testing.custom_plugins import ByZoneEach, known
-from shared.testing.server_process import free_ports
+from tests.support.custom_plugins import ByZoneEach, known
+from tests.support.server_process import free_ports
 from tests.unit.machine.toy import ToyIngest, owner, turn
 
 

@@ -15,7 +15,7 @@ from shared.events.binding import (
 from shared.events.placement import VolumesBound, VolumesFailed
 from shared.model.columns import pack
 from shared.model.volumes import Choice
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 from tests.unit.binding.world import gone, named, nodes, reserved
 from tests.unit.binding.world import told as plain
 

@@ -19,7 +19,7 @@ from shared.model.world import Arrival, World
 from shared.ports.cluster import BindRequest, PodRead
 from shared.simulated.cluster import SimCluster
 from shared.simulated.config import SimConfig
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 from tests.unit.binding.world import binding, reserved
 
 NODES = (Node(uid="n1", name="node-1"), Node(uid="n2", name="node-2"))

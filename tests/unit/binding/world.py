@@ -11,7 +11,7 @@ from shared.events.placement import Reserved
 from shared.model.api_outcome import Answer
 from shared.model.columns import join, pack, unpack
 from shared.model.objects import Node
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 
 def binding(**options) -> Any:

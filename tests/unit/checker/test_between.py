@@ -2,8 +2,8 @@
 
 import pytest
 
-from muster.checker.fits import Load
-from muster.checker.inter_pod_rules import Around, Neighbours, named
+from muster.checker.filters.fits import Load
+from muster.checker.filters.inter_pod_rules import Around, Neighbours, named
 from shared.model.objects import Node, PodSpec, PodTerm, Requirement, SpreadConstraint
 
 HOST, ZONE = "host", "zone"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.checker.fits import Load, device_room, full_for
+from muster.checker.filters.fits import Load, device_room, full_for
 from shared.model.objects import GpuRequest, Node, PodSpec
 
 NODE = Node(uid="u", name="n", allocatable=(("pods", 110),), gpu_count=80)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from muster.checker.fits import Load, surely_not
-from muster.checker.history import PodTruth
-from muster.checker.journals import Entry, Journal
+from muster.checker.filters.fits import Load, surely_not
+from muster.checker.inputs.history import PodTruth
+from muster.checker.inputs.journals import Entry, Journal
 from muster.checker.waiting import Cluster, is_advised
 from shared.machine.record import Claim, Record
 from shared.model.objects import GpuRequest, Node, PodSpec

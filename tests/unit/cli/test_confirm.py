@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from muster.checker.brute_force import GATED, Final, Waiting, confirm
-from muster.checker.fits import Load
-from muster.checker.inter_pod_rules import named
+from muster.checker.filters.fits import Load
+from muster.checker.filters.inter_pod_rules import named
 from shared.model.objects import Gang, GpuRequest, Node, PodSpec, PodTerm, Requirement, Taint
 from shared.model.volumes import ClaimUse
 

@@ -140,7 +140,7 @@ def test_plugins_as_users_write_them_are_taken(file):
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.parametrize("file", ["shared/testing/custom_plugins.py", "loadtest/plugins.py"])
+@pytest.mark.parametrize("file", ["tests/support/custom_plugins.py", "loadtest/plugins.py"])
 def test_plugins_that_tests_and_benches_use_keep_the_rules(file):
     source = (ROOT / file).read_text()
     kinds = [

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from muster.checker.brute_force import Final, Waiting, confirm
-from muster.checker.default_filters import as_by_default, filters_by_default
+from muster.checker.filters.default_filters import as_by_default, filters_by_default
 from muster.cli.errors import UsageFault
 from muster.cli.profiles import read_profiles, require_profiles, with_profiles
 from services.binding.core.config import parse_config as binding_config

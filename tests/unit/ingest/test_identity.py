@@ -16,7 +16,7 @@ from shared.events.observed import ObjectsDeletedSeen, ObjectsSeen
 from shared.model.cluster_objects import Namespace
 from shared.model.columns import unpack
 from shared.model.objects import PodSpec, PodTerm, Requirement, SpreadConstraint
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 from tests.unit.ingest.world import SMALL, gone, ids, ingest, names, nodes, one, pods
 
 HOST = "kubernetes.io/hostname"

@@ -10,7 +10,7 @@ from shared.events.ingest import PodsPending, SignatureDefined, SignaturesQueued
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
 from shared.scheduling.api.custom import PLUGINS, PluginMissing
-from shared.testing.custom_plugins import ByRank, HasTeam, known
+from tests.support.custom_plugins import ByRank, HasTeam, known
 from tests.unit.ingest.world import SMALL, ids, ingest, names, nodes, one, pods
 
 TEAM = PodSpec(shown=(("labels.team", "a"),))

@@ -27,7 +27,7 @@ from shared.model.world import Arrival, World
 from shared.ports.cluster import NO_MARKS, BindRequest, Marks, Watched
 from shared.simulated.cluster import SimCluster
 from shared.simulated.config import SimConfig
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 from tests.unit.ingest.world import SMALL, node, pods
 
 

@@ -8,7 +8,7 @@ from shared.events.base import Configured, Event
 from shared.events.ingest import WorldListed
 from shared.model.columns import join, pack, unpack
 from shared.model.objects import Node, PodSpec
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 ZONE = "topology.kubernetes.io/zone"
 SMALL = PodSpec(requests=(("cpu", 100),))

@@ -7,7 +7,7 @@ import pytest
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import Credentials
 from shared.kubernetes.cluster import KubeCluster
-from shared.testing.kube_credentials import write_kubeconfig
+from tests.support.kube_credentials import write_kubeconfig
 from tests.unit.kubernetes.fake_api import FakeApi
 
 

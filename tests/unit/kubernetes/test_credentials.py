@@ -17,7 +17,7 @@ from muster.cli.kube_address import kube_cluster, open_kube
 from shared.kubernetes.client import credentials as kube_credentials
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import IN_CLUSTER, Credentials, KubeconfigError
-from shared.testing.kube_credentials import make_certificates, make_client_certificate
+from tests.support.kube_credentials import make_certificates, make_client_certificate
 from tests.unit.kubernetes.fake_api import FakeApi
 
 EXEC = "client.authentication.k8s.io/v1"

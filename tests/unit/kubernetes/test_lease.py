@@ -15,7 +15,7 @@ from shared.kubernetes.client.credentials import Credentials
 from shared.kubernetes.client.http_wire import NotSent
 from shared.kubernetes.client.lease import Elector, LeaseLost
 from shared.model.election import Election
-from shared.testing.kube_credentials import write_kubeconfig
+from tests.support.kube_credentials import write_kubeconfig
 from tests.unit.kubernetes.fake_api import LEASES, FakeApi, status
 
 ELECTION = Election("muster", lease_s=15, renew_s=10.0, retry_s=0.005)

@@ -7,7 +7,7 @@ from shared.kubernetes.cluster import KubeCluster
 from shared.model.objects import PodTerm, Requirement, SpreadConstraint
 from shared.model.volumes import GCE, PORTWORX, ClaimUse, Disk
 from shared.scheduling.api.custom import Plugin
-from shared.testing.custom_plugins import known
+from tests.support.custom_plugins import known
 from tests.unit.kubernetes.fake_api import FakeApi
 
 CLAIM = [{"name": "gpu", "resourceClaimName": "c"}]

@@ -6,7 +6,7 @@ from typing import cast
 
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import Credentials
-from shared.testing.kube_credentials import make_certificates, write_kubeconfig
+from tests.support.kube_credentials import make_certificates, write_kubeconfig
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
 

@@ -17,7 +17,7 @@ from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import Credentials
 from shared.kubernetes.client.http_answers import Answered, AnswerParser, BadAnswer
 from shared.kubernetes.client.http_wire import Lost, NotSent, Wire
-from shared.testing.kube_credentials import make_certificates, verifying
+from tests.support.kube_credentials import make_certificates, verifying
 from tests.unit.kubernetes.fake_api import FakeApi
 
 BODY = b'{"kind":"Status"}'

@@ -14,7 +14,7 @@ from shared.events.queueing import GangDispatched, Members
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 CPU = "Insufficient cpu"
 GATE_MS = 300_000

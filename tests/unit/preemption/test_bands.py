@@ -35,7 +35,7 @@ from shared.events.preemption import (
 from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, Members, PreemptAsked
 from shared.model.columns import pack, unpack
 from shared.model.victims import Nominee
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 GANG, SIG = 5, 7
 PODS = (50, 51, 52)

@@ -10,7 +10,7 @@ from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked
 from shared.events.queueing import PreemptAsked
 from shared.model.columns import pack
 from shared.model.podset import PAGE
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 FIRST, SECOND = 50, 51
 

@@ -28,7 +28,7 @@ from shared.events.preemption import (
 )
 from shared.events.queueing import PreemptAsked
 from shared.model.columns import pack
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 POD, SIG, NODE = 50, 7, 30
 PLACE_MS, VICTIMS_MS = 60_000, 600_000

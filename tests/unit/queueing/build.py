@@ -10,7 +10,7 @@ from shared.events.placement import Improved, Refused, Reserved, ShardDigest
 from shared.events.queueing import Dispatched, GangDispatched
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
-from shared.testing.steps import Steps
+from tests.support.steps import Steps
 
 CPU = "Insufficient cpu"
 

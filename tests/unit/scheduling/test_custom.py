@@ -23,7 +23,7 @@ from shared.scheduling.cycle.report import explain, pre_filter, reasons
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.profile import Plugins
 from shared.scheduling.table.table import NodeTable
-from shared.testing.custom_plugins import (
+from tests.support.custom_plugins import (
     SHA256,
     Breaks,
     ByZone,

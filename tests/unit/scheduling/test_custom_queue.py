@@ -11,7 +11,7 @@ from shared.model.objects import PodSpec
 from shared.model.profile import Configuration, CustomPlugin
 from shared.scheduling.api.custom import PLUGINS, PluginMissing
 from shared.scheduling.api.custom_queue import QueuePlugins
-from shared.testing.custom_plugins import SHA256, ByRank, ByZone, HasTeam, Unsure, known
+from tests.support.custom_plugins import SHA256, ByRank, ByZone, HasTeam, Unsure, known
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 ONE_NEEDED = "only one queue sort plugin required for profile with scheduler name"

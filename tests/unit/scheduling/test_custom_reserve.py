@@ -14,7 +14,7 @@ from shared.scheduling.cycle.report import explain, reasons, resolvable_rows
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.profile import Plugins
 from shared.scheduling.table.table import NodeTable
-from shared.testing.custom_plugins import Seats, known
+from tests.support.custom_plugins import Seats, known
 from tests.unit.scheduling.making import at, node, rows, spec
 
 SEATS = "node(s) had no seats left"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.testing.kube_options import (
+from tests.support.kube_options import (
     LOAD_TEST,
     PORT_NAMES,
     KubeOptions,

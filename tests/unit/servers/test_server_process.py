@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from shared.testing.kube_objects import eventually
-from shared.testing.server_process import ServerProcess, free_ports
+from tests.support.kube_objects import eventually
+from tests.support.server_process import ServerProcess, free_ports
 
 STARTS_AND_DIES = """
 import os, signal, sys
 from pathlib import Path
-from shared.testing.server_process import ServerProcess
+from tests.support.server_process import ServerProcess
 server = ServerProcess("sleep", ["sleep", "60"], Path(sys.argv[1]), lambda: True)
 server.start()
 print(server.pid, flush=True)

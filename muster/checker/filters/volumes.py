@@ -7,8 +7,8 @@ claim came to. Knows nothing of which volume is the right one.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from muster.checker.history import ClusterHistory
-from muster.checker.journals import Problem
+from muster.checker.inputs.history import ClusterHistory
+from muster.checker.inputs.journals import Problem
 from shared.events.placement import Reserved, VolumesChosen
 from shared.model.cluster_objects import ClusterObject, PersistentVolume, PersistentVolumeClaim
 from shared.model.columns import unpack

@@ -18,9 +18,9 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from shared.testing.kube_credentials import verifying
-from shared.testing.kube_options import Layout
-from shared.testing.server_process import free_ports
+from tests.support.kube_credentials import verifying
+from tests.support.kube_options import Layout
+from tests.support.server_process import free_ports
 
 _GOODBYE_S = 0.02
 # Those of one connection, and those that the other side makes anew.

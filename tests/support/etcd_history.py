@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
-from shared.testing.etcd_store import EtcdStore, after, encoded
+from tests.support.etcd_store import EtcdStore, after, encoded
 
 PODS = "/registry/pods/"
 NODES = "/registry/minions/"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from muster.checker.journals import Journal
+from muster.checker.inputs.journals import Journal
 from shared.events.base import Event
 from shared.events.ingest import (
     BudgetCovers,

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from shared.testing import kube_credentials as credentials
-from shared.testing import kube_options as commands
-from shared.testing.kube_api import TIMEOUT_S, KubeApi
-from shared.testing.kube_credentials import ADMIN, User
-from shared.testing.kube_options import CONTROLLERS, PORT_NAMES, KubeOptions, Layout
-from shared.testing.server_process import ServerProcess, free_ports, servers_dir
+from tests.support import kube_credentials as credentials
+from tests.support import kube_options as commands
+from tests.support.kube_api import TIMEOUT_S, KubeApi
+from tests.support.kube_credentials import ADMIN, User
+from tests.support.kube_options import CONTROLLERS, PORT_NAMES, KubeOptions, Layout
+from tests.support.server_process import ServerProcess, free_ports, servers_dir
 
 INSTALL_COMMAND = "make servers"
 KUBECTL_TIMEOUT_S = 300.0

@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
-from shared.testing.kube_objects import node
-from shared.testing.kube_options import KubeOptions
-from shared.testing.kube_server import INSTALL_COMMAND, KubeServers, missing_parts
+from tests.support.kube_objects import node
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import INSTALL_COMMAND, KubeServers, missing_parts
 
 
 def run(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from muster.checker.fits import Load, holds, selects, tolerates
+from muster.checker.filters.fits import Load, holds, selects, tolerates
 from shared.model.objects import Node, PodSpec, PodTerm, Selector, SpreadConstraint
 
 NAME_LABEL, HOST_LABEL = "kubernetes.io/metadata.name", "kubernetes.io/hostname"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from shared.testing.kube_options import Layout
-from shared.testing.kube_proxy import Fault, KubeProxy, kube_proxy
+from tests.support.kube_options import Layout
+from tests.support.kube_proxy import Fault, KubeProxy, kube_proxy
 
 _START_S = 120.0
 

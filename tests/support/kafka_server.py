@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, Self
 
-from shared.testing.server_process import ServerProcess, free_ports, servers_dir
+from tests.support.server_process import ServerProcess, free_ports, servers_dir
 
 START_TIMEOUT_S = 300.0
 INSTALL_COMMAND = "make servers"

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from muster.checker.facts import Facts
-from muster.checker.history import ClusterHistory
-from muster.checker.journals import Journal
+from muster.checker.inputs.facts import Facts
+from muster.checker.inputs.history import ClusterHistory
+from muster.checker.inputs.journals import Journal
 from shared.events.base import Event
 from shared.events.queueing import GangDispatched
 from shared.model.columns import split, unpack
