@@ -25,6 +25,11 @@ POD_COLUMNS = (
     *("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec"),
     *("qos", "pod_phase", "creation_time", "deletion_time", "scheduled_time"),
 )
+ASSUMED = {"gpu_spec": "", "qos": "BE", "pod_phase": "Running"}
+ASSUMED_TIMES = {"creation_time": "0", "deletion_time": "0", "scheduled_time": ""}
+"""Some of the published lists have the first five columns only. Without times there is no order but
+the file's, and nothing to time a run by.
+"""
 PRIORITY_OF_QOS = {"LS": 300, "Guaranteed": 200, "Burstable": 200, "BE": 100}
 PHASES = ("Pending", "Running", "Succeeded", "Failed")
 GPU_WHOLE_MILLI = 1000
@@ -41,6 +46,9 @@ class Timing:
     speed: Fraction | None = None
     rate: Fraction | None = None
     repeat: int = 1
+
+
+FILL = Timing()
 
 
 @dataclass(frozen=True)
@@ -74,9 +82,13 @@ def _node(number: int, row: Row) -> Node:
     return plain_node(row.name("sn"), number, allocatable, gpus, model)
 
 
-def read_pods(path: Path) -> list[PodRow]:
-    """The pod list, in order of creation (stable for equal times)."""
-    rows = [_pod_row(row) for row in read_rows(path, POD_COLUMNS, "name")]
+def read_pods(path: Path, timing: Timing = FILL) -> list[PodRow]:
+    """The pod list, in order of creation (stable for equal times). Times may be missing in a file
+    that is not played by them. Raises WorldError.
+    """
+    needs_times = timing.speed is not None and timing.rate is None
+    defaults = ASSUMED if needs_times else ASSUMED | ASSUMED_TIMES
+    rows = [_pod_row(row) for row in read_rows(path, POD_COLUMNS, "name", defaults)]
     rows.sort(key=lambda row: row.created_s)
     return rows
 
@@ -153,6 +165,6 @@ def plain_world(folder: Path, pod_file: str, timing: Timing) -> World:
     nodes = read_nodes(folder / NODE_FILE)
     pods = [
         msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=0))
-        for pod in pods_of(read_pods(folder / pod_file), timing)
+        for pod in pods_of(read_pods(folder / pod_file, timing), timing)
     ]
     return World(name="openb", nodes=nodes, arrivals=arrivals_of(pods))

@@ -43,7 +43,7 @@ class MainJob:
 def main_world(folder: Path, pod_file: str, timing: Timing, job: MainJob) -> World:
     """The main job's world."""
     nodes = read_nodes(folder / NODE_FILE)
-    rows = read_pods(folder / pod_file)
+    rows = read_pods(folder / pod_file, timing)
     pods = pods_of(rows, timing)
     job = _placed_in_time(job, timing, pods)
     chance = random.Random(f"openb-{job.seed}")

@@ -24,6 +24,13 @@ from shared.worlds.openb_main import POD_FILE, MainJob, main_world
 
 COUNT_MAX = 10_000_000
 SCHEMES = ("openb", "dlrm", "flood")
+ORIGINS = {
+    "openb": (
+        "cluster-trace-gpu-v2023/csv",
+        "openb_node_list_all_node.csv and openb_pod_list_*.csv",
+    ),
+    "dlrm2025": ("cluster-trace-gpu-v2025", "disaggregated_DLRM_trace.csv"),
+}
 SHAPES = ("identical", "openb", "distinct")
 
 
@@ -135,6 +142,20 @@ def load_world(words: Sequence[str], choice: Choice) -> Chosen:
     return Chosen(manifests_world([Path(word) for word in words]))
 
 
+def _trace(words: _Words, name: str) -> Path:
+    """The folder of a trace. Raises WorldError, which says where to get it."""
+    folder = Path(words.folder) if words.folder else data_root() / name
+    if not folder.is_dir():
+        origin, files = ORIGINS[name]
+        raise WorldError(
+            str(folder),
+            "",
+            f"is no folder with the trace; {files} are in the folder {origin} of "
+            f"github.com/alibaba/clusterdata. Put them there, or name a folder: {name}:DIR",
+        )
+    return folder
+
+
 def _timing(words: _Words, choice: Choice) -> Timing:
     words.set_default("speed", choice.speed)
     rate = words.positive("rate")
@@ -151,13 +172,12 @@ def _seed(words: _Words, choice: Choice, default: int = 1) -> int:
 
 def _openb(word: str, body: str, choice: Choice) -> Chosen:
     words = _Words(word, body, takes_folder=True)
-    folder = Path(words.folder) if words.folder else data_root() / "openb"
     timing = _timing(words, choice)
     seed = _seed(words, choice)
     if choice.plain:
         pod_file = words.take("pods") or PLAIN_POD_FILE
         words.done()
-        return Chosen(plain_world(folder, pod_file, timing))
+        return Chosen(plain_world(_trace(words, "openb"), pod_file, timing))
     job = MainJob(seed=seed)
     job = replace(
         job,
@@ -170,16 +190,16 @@ def _openb(word: str, body: str, choice: Choice) -> Chosen:
     pod_file = words.take("pods") or POD_FILE
     words.done()
     is_fill = timing.speed is None
-    return Chosen(main_world(folder, pod_file, timing, job), is_main_job=is_fill)
+    world = main_world(_trace(words, "openb"), pod_file, timing, job)
+    return Chosen(world, is_main_job=is_fill)
 
 
 def _dlrm(word: str, body: str, choice: Choice) -> Chosen:
     words = _Words(word, body, takes_folder=True)
-    folder = Path(words.folder) if words.folder else data_root() / "dlrm2025"
     words.set_default("speed", choice.speed)
     speed = words.positive("speed")
     words.done()
-    return Chosen(dlrm_world(folder, speed))
+    return Chosen(dlrm_world(_trace(words, "dlrm2025"), speed))
 
 
 def _flood(word: str, body: str, choice: Choice) -> Chosen:

@@ -1,13 +1,17 @@
 """CSV files with exactly known columns; knows rows and numbers, and nothing of what they mean."""
 
 import csv
+import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
 from shared.kubernetes.objects.errors import WorldError, shown
 
+log = logging.getLogger("muster.worlds")
+
+NO_DEFAULTS: Mapping[str, str] = {}
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,251}[a-z0-9])?")
@@ -68,11 +72,15 @@ class Row:
         return value
 
 
-def read_rows(path: Path, columns: Sequence[str], key: str) -> Iterator[Row]:
-    """The rows of a file whose header is exactly `columns`; `key` must be unique in it."""
+def read_rows(
+    path: Path, columns: Sequence[str], key: str, defaults: Mapping[str, str] = NO_DEFAULTS
+) -> Iterator[Row]:
+    """The rows of a file whose header is `columns`, of which those with a default may be missing (a
+    warning says what is assumed); `key` must be unique in it. Raises WorldError.
+    """
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            yield from _rows(path, csv.reader(file, strict=True), columns, key)
+            yield from _rows(path, csv.reader(file, strict=True), columns, key, defaults)
     except OSError as error:
         raise WorldError(str(path), "", f"cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
@@ -80,9 +88,19 @@ def read_rows(path: Path, columns: Sequence[str], key: str) -> Iterator[Row]:
 
 
 def _rows(
-    path: Path, lines: Iterator[list[str]], columns: Sequence[str], key: str
+    path: Path,
+    lines: Iterator[list[str]],
+    columns: Sequence[str],
+    key: str,
+    defaults: Mapping[str, str],
 ) -> Iterator[Row]:
-    _check_header(path, next(lines, []), columns)
+    header = [cell.strip() for cell in next(lines, [])]
+    missing = {name: value for name, value in defaults.items() if name not in header}
+    columns = [name for name in columns if name not in missing]
+    _check_header(path, header, columns)
+    if missing:
+        assumed = ", ".join(f"{name}={value or '(none)'}" for name, value in missing.items())
+        log.warning("%s lacks columns; assumed for all rows: %s", path, assumed)
     seen: dict[str, int] = {}
     for number, cells in enumerate(lines, start=2):
         if not cells:
@@ -90,15 +108,14 @@ def _rows(
         what = f"{path} row {number}"
         if len(cells) != len(columns):
             raise WorldError(what, "", f"has {len(cells)} fields, the header {len(columns)}")
-        row = Row(what, dict(zip(columns, cells, strict=True)))
+        row = Row(what, dict(zip(columns, cells, strict=True)) | missing)
         first = seen.setdefault(row.text(key), number)
         if first != number:
             raise row.error(key, f"{shown(row.text(key))} is a duplicate of row {first}")
         yield row
 
 
-def _check_header(path: Path, header: list[str], columns: Sequence[str]) -> None:
-    found = [cell.strip() for cell in header]
+def _check_header(path: Path, found: list[str], columns: Sequence[str]) -> None:
     for column in found:
         if column not in columns:
             raise WorldError(f"{path} row 1", column or "(empty)", "is an unknown column")

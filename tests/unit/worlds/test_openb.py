@@ -8,6 +8,7 @@ from shared.kubernetes.objects.errors import WorldError
 from shared.model.columns import split
 from shared.model.objects import GpuRequest
 from shared.worlds.openb import PLAIN_POD_FILE, Timing, plain_world, read_pods
+from shared.worlds.settings import Choice, load_world
 from tests.unit.worlds.conftest import edited
 
 MIB = 1 << 20
@@ -90,7 +91,7 @@ def test_a_rate_replaces_creation_times_and_repeats_have_names_of_their_own(open
     ("file", "old", "new", "line"),
     [
         ("pod", "qos", "class", "row 1: class: is an unknown column"),
-        ("pod", ",qos", "", "row 1: qos: is a missing column"),
+        ("pod", ",cpu_milli", "", "row 1: cpu_milli: is a missing column"),
         ("pod", "name,cpu_milli", "cpu_milli,name", "row 1: cpu_milli: columns must be"),
         ("pod", "pod-b,1000", "pod-b,-1000", "row 3: cpu_milli: -1000 is negative"),
         ("pod", "pod-b", "pod-a", "row 3: name: 'pod-a' is a duplicate of row 2"),
@@ -137,3 +138,20 @@ def test_the_real_trace_is_read_whole(data):
     assert len(pods(world)) == 8_152
     gpus = [seen.spec.gpu for _, _, seen in pods(world).values() if seen.spec.gpu]
     assert sum(gpu.milli * gpu.count for gpu in gpus) == 6_086_800
+
+
+def test_a_list_of_five_columns_is_taken_and_says_what_is_assumed(openb, caplog):
+    path = openb / PLAIN_POD_FILE
+    rows = [",".join(line.split(",")[:5]) for line in path.read_text().splitlines()]
+    path.write_text("\n".join(rows))
+    assert list(pods(fill(openb))) == ["pod-a", "pod-b", "pod-c", "pod-d"], "in the file's order"
+    assert "assumed for all rows: gpu_spec=(none), qos=BE, pod_phase=Running" in caplog.text
+    with pytest.raises(WorldError, match="creation_time: is a missing column"):
+        plain_world(openb, PLAIN_POD_FILE, Timing(Fraction(10)))
+
+
+@pytest.mark.parametrize("word", ["openb:", "dlrm:", "openb:nowhere"])
+def test_a_missing_trace_says_where_to_get_it(word, monkeypatch, tmp_path):
+    monkeypatch.setenv("MUSTER_DATA", str(tmp_path))
+    with pytest.raises(WorldError, match=r"cluster-trace-gpu-v20\d\d.* of github.com/alibaba"):
+        load_world([word], Choice())
