@@ -52,8 +52,8 @@ def test_the_readme_shows_what_is_printed(example):
     shown = io.StringIO()
     show(finished(example[1]), Console(file=shown, width=200))
     printed = shown.getvalue().splitlines()
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    sample = readme[readme.index("\nworld  ") + 1 : readme.index("\nkept in  ")].splitlines()
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    sample = tutorial[tutorial.index("\nworld  ") + 1 : tutorial.index("\nkept in  ")].splitlines()
     assert list(dict.fromkeys(titles(sample))) == list(dict.fromkeys(titles(printed)))
     assert sample[:3] == printed[:3], "world, nodes, pods"
 
