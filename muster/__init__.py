@@ -1,1 +1,3 @@
 """The command line only: run, serve, simulate, replay, explain; holds no scheduling logic."""
+
+__version__ = "0.1.0"

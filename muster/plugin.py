@@ -1,4 +1,9 @@
-"""What a plugin of a user is written with: `from muster.plugin import Plugin` (docs/plugins.md)."""
+"""What a plugin of a user is written with: `from muster.plugin import Plugin` (docs/plugins.md).
+
+The names in `__all__`, their public methods and their types are stable. A plugin that works with
+one minor version works with the next. A name that is to go warns for one minor version first.
+Everything else in this package may change at any time.
+"""
 
 from shared.ports.bind_plugin import BindPlugin, BoundPod
 from shared.scheduling.api.custom import HIGHER, LOWER, Amounts, Node, Nodes, Plugin, Pod

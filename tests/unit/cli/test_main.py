@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster import __main__
+from muster import __main__, __version__
 from muster.cli import main as cli
 from muster.cli.commands import story
 from muster.cli.errors import EXIT_INTERRUPTED, EXIT_USAGE
@@ -61,3 +61,8 @@ def test_what_means_something_on_a_cluster_alone_is_refused_elsewhere(option, tm
     words = ["run", "examples/manifests", "--run-dir", str(tmp_path / "run"), *option]
     assert main(words) == EXIT_USAGE
     assert f"{option[0]}: means nothing without --kubeconfig" in capsys.readouterr().err
+
+
+def test_the_version_is_printed(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"muster {__version__}\n"
