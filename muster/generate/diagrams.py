@@ -1,7 +1,7 @@
 """Writes docs/transitions.md: each service's table of legal transitions as a diagram and a list.
 
-The tables are what the cores run on (services/NAME/transitions.py); a test fails when the page is
-not theirs. Run `make schemas` after a change.
+The tables are what the cores run on (services/NAME/core/transitions.py); a test fails when the page
+is not theirs. Run `make schemas` after a change.
 """
 
 from collections.abc import Mapping
@@ -32,9 +32,9 @@ TABLES: dict[str, tuple[str, Table]] = {
 
 HEAD = """# Legal transitions
 
-Generated from `services/*/transitions.py`, the tables that the cores run on. Anything not drawn
-here is a defect and stops the core with the object's story. Events that change nothing are left
-out.
+Generated from `services/*/core/transitions.py`, the tables that the cores run on. Anything not
+drawn here is a defect and stops the core with the object's story. Events that change nothing are
+left out.
 """
 
 

@@ -22,6 +22,7 @@ from muster.checker.inputs.history import ClusterHistory, PodTruth
 from shared.bus.kafka.bus import KafkaBus
 from shared.bus.kafka.settings import KafkaSettings
 from shared.model.columns import split
+from shared.model.ids import QUEUEING
 from shared.model.world import World
 from shared.simulated.history import Happened, read_history
 from shared.worlds.settings import Choice, load_world
@@ -157,6 +158,11 @@ class Trial:
                 break
             self.mesh.cluster.signal(signal.SIGCONT)
             await asyncio.sleep(LOOK_S)
+        # A gang whose backoff ends while the others stop would be tried, and never be answered.
+        dispatcher = self.mesh.services.get(QUEUEING)
+        if dispatcher is not None and dispatcher.runs:
+            assert await asyncio.to_thread(dispatcher.terminate) == 0
+            await self._comes_to_rest()
         services = [child for child in self._serving() if child.runs]
         codes = await asyncio.gather(*(asyncio.to_thread(child.terminate) for child in services))
         assert not any(codes), dict(zip([c.log.stem for c in services], codes, strict=True))

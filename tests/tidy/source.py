@@ -39,9 +39,9 @@ def python_files(*roots: str) -> list[Path]:
 
 
 def is_core(path: Path) -> bool:
-    """Whether the determinism rules hold in this file: service cores, framework, plugins."""
+    """Whether the determinism rules hold in this file: service cores and the scheduling package."""
     parts = path.relative_to(ROOT).parts
-    if parts[:2] in (("shared", "framework"), ("shared", "plugins")):
+    if parts[:2] == ("shared", "scheduling"):
         return True
     return parts[0] == "services" and len(parts) > 2 and parts[2].startswith("core")
 

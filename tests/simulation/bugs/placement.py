@@ -210,9 +210,9 @@ BUGS = (
     if size(event.ids) <= FEW and not state.deferred and not state.failed:
 """,
             """
-    from services.placement.core import withheld
+    from services.placement.core.books import remade_nodes
 
-    withheld.settled(state, list(few(event.ids)))
+    remade_nodes.settled(state, list(few(event.ids)))
     if size(event.ids) <= FEW and not state.deferred and not state.failed:
 """,
         ),
