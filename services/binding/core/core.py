@@ -1,6 +1,6 @@
 """Binding's core: what each event does to the state, and in which order decisions come.
 
-It decides nothing about pods. Every bind it is told to make ends in exactly one Bound or
+It decides nothing about pods. Each bind that it is asked for ends in exactly one Bound or
 BindFailed, and before a BindFailed it is certain that no POST of ours can land any more.
 """
 

@@ -1,4 +1,4 @@
-"""Ingest's core: what each observation changes, and the order in which facts are told.
+"""Ingest's core: what each observation changes, and in which order ingest records facts.
 
 `evolve` of an observation keeps the books at once and puts the facts that follow from it on
 `state.outbox`; `decide` hands them out in order, and `evolve` of each takes it off again. So a

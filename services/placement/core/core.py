@@ -84,7 +84,7 @@ def _configured(state: PlacementState, event: Configured) -> None:
     formulas = before.profiles, before.compatibility, before.extenders
     config = state.config
     if (config.profiles, config.compatibility, config.extenders) != formulas:
-        # Who was refused may fit now, and everybody's scores are others.
+        # Refused pods may fit now, and every score changes.
         snapshot.derive(state)
         mark_better(state, state.table.ids)
 
@@ -226,7 +226,7 @@ class PlacementCore:
         return decisions.due_ms(state)
 
     def effects(self, state: PlacementState) -> Mapping[int, Event]:
-        """What extenders are asked and have not answered."""
+        """Questions that extenders have not answered yet."""
         todo = state.todo
         asked = todo.judging
         if todo.asking is not None and todo.is_asking():

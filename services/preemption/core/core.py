@@ -1,4 +1,4 @@
-"""Preemption's core: who goes, for whom. The serial arbiter over what the shards try out.
+"""Preemption's core: chooses victims for preemptors, one at a time, from what the shards try out.
 
 The shards do the dry runs and re-validate; here candidates are merged, budgets and victims have
 their one owner, and evictions are asked for only after a shard charged the nomination. It deletes
@@ -162,7 +162,7 @@ class PreemptionCore:
 
 
 def _next(state: PreemptionState, ask: Ask) -> Iterator[Event]:
-    """The next thing to do about one ask that waits for nobody."""
+    """The next decision about an ask that is ready to go on."""
     if ask.end:
         yield from _close(state, ask)
         return
@@ -309,7 +309,7 @@ def _dry_run_asked(state: PreemptionState, first: Ask, event: DryRunAsked) -> No
 
 
 def _outdate(state: PreemptionState) -> None:
-    """Answers that nobody was chosen by are void; that costs no round where somebody else was."""
+    """Void the answers from which no candidate was chosen. No round is lost if another one was."""
     for number in state.line:
         ask = state.asks[number]
         if ask.found:

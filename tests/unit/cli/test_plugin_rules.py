@@ -103,7 +103,7 @@ def test_what_a_replay_could_not_repeat_is_refused(code, rule, tmp_path):
         + body("return f'{P(1)._replace(a=2)}'"),
         "import re\nTIER = re.compile('a+')\n"
         + body("found = TIER.fullmatch('a')", "return found and found[0]"),
-        # What modules are for.
+        # Ordinary uses of modules.
         HEAD
         + " def __init__(self):\n  super().__init__()\n  self.x = 1\n"
         + FILTER

@@ -51,7 +51,7 @@ def test_its_dump_does_not_depend_on_the_way_in():
 def test_full_pages_cost_nothing(pages):
     """200 pods a second are half a billion ids a month."""
     found = of(1, pages * PAGE, 5 * PAGE)
-    assert len(found.partial) == 2  # id 0 is nobody's, and one pod lives on
+    assert len(found.partial) == 2  # no pod has id 0, and one pod is still there
     assert len(str(found.dump())) < 10_000
 
 

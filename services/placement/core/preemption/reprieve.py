@@ -1,6 +1,6 @@
 """The dry run of many nodes at once, for preemptors that ask for amounts alone.
 
-The same steps as for one node (dry_run.py), as columns over nodes: take everybody of lower priority
+The same steps as for one node (dry_run.py), as columns over nodes: take all pods of lower priority
 away, then put pods back one position at a time, the most important of every node first. A pod that
 does not fit again is a victim. Nodes with budgets on their pods are not for here.
 """
